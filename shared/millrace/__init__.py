@@ -1,0 +1,1 @@
+"""Millrace: a serverless queue for webhooks and jobs on AWS."""

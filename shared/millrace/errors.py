@@ -1,0 +1,136 @@
+"""Everything that Millrace refuses, as one tree.
+
+    MillraceError
+    ├── InvalidRequest            the caller's input is wrong; nothing was written
+    │   ├── UnknownQueue          no such queue in the definitions
+    │   ├── InvalidField          one named field is out of range or malformed
+    │   ├── InvalidCursor         a page cursor that this list did not hand out
+    │   └── BodyTooLarge          the body is over the queue's limit
+    ├── NotFound                  no message or dead letter of that id
+    ├── StaleClaim                the claim is no longer the newest; nothing was changed
+    ├── StaleState                the workflow document has another version; nothing was changed
+    ├── QueueFull                 max_depth is reached; try again after `retry_after` seconds
+    └── StoreUnavailable          the table did not answer within the deadline; the outcome may be unknown
+
+The core knows no HTTP: one table at the edge maps `code` to a status.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class MillraceError(Exception):
+    """Something that Millrace refuses or cannot do."""
+
+    code: ClassVar[str] = "error"
+
+
+class InvalidRequest(MillraceError):
+    """The caller's input is wrong; nothing was written."""
+
+    code = "invalid_request"
+
+
+class UnknownQueue(InvalidRequest):
+    """No queue of that name is defined."""
+
+    code = "unknown_queue"
+
+    def __init__(self, name: str, known: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self.known = known
+        listed = f" Defined are: {', '.join(sorted(known))}." if known else ""
+        super().__init__(f"There is no queue {name!r}.{listed}")
+
+
+class InvalidField(InvalidRequest):
+    """One field of the input is out of range or malformed."""
+
+    code = "invalid_field"
+
+    def __init__(self, field: str, problem: str, allowed: str) -> None:
+        self.field = field
+        self.problem = problem
+        self.allowed = allowed
+        super().__init__(f"{field}: {problem}. Allowed: {allowed}.")
+
+
+class InvalidCursor(InvalidRequest):
+    """The page cursor was not handed out by this list."""
+
+    code = "invalid_cursor"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "cursor: not one that this list handed out. Allowed: the `next` value of the previous page, unchanged."
+        )
+
+
+class BodyTooLarge(InvalidRequest):
+    """The body is larger than the queue takes."""
+
+    code = "body_too_large"
+
+    def __init__(self, size: int, limit: int) -> None:
+        self.size = size
+        self.limit = limit
+        super().__init__(f"body: {size} bytes. Allowed: at most {limit} bytes.")
+
+
+class NotFound(MillraceError):
+    """There is nothing under that id."""
+
+    code = "not_found"
+
+    def __init__(self, what: str, name: str) -> None:
+        self.what = what
+        self.name = name
+        super().__init__(f"There is no {what} {name!r}.")
+
+
+class StaleClaim(MillraceError):
+    """The claim is not the newest on its entry; nothing was changed."""
+
+    code = "stale_claim"
+
+    def __init__(self, message_id: str, version: int, current: int | None) -> None:
+        self.message_id = message_id
+        self.version = version
+        self.current = current
+        now = "its entry has ended" if current is None else f"the current version is {current}"
+        super().__init__(f"Claim version {version} on message {message_id!r} is stale: {now}.")
+
+
+class StaleState(MillraceError):
+    """The workflow document was changed since it was read; nothing was written."""
+
+    code = "stale_state"
+
+    def __init__(self, message_id: str, expected: int, current: int) -> None:
+        self.message_id = message_id
+        self.expected = expected
+        self.current = current
+        super().__init__(
+            f"State of message {message_id!r} has version {current}, not {expected}: read it again and retry."
+        )
+
+
+class QueueFull(MillraceError):
+    """The queue holds as many unfinished messages as it may."""
+
+    code = "queue_full"
+
+    def __init__(self, queue: str, max_depth: int, retry_after: int = 5) -> None:
+        self.queue = queue
+        self.max_depth = max_depth
+        self.retry_after = retry_after
+        super().__init__(
+            f"Queue {queue!r} holds its {max_depth} unfinished messages: try again in {retry_after} s."
+        )
+
+
+class StoreUnavailable(MillraceError):
+    """The table did not answer within the deadline; whether the write happened may be unknown."""
+
+    code = "store_unavailable"
