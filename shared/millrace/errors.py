@@ -5,11 +5,13 @@
     │   ├── UnknownQueue          no such queue in the definitions
     │   ├── InvalidField          one named field is out of range or malformed
     │   ├── InvalidCursor         a page cursor that this list did not hand out
-    │   └── BodyTooLarge          the body is over the queue's limit
+    │   ├── BodyTooLarge          the body is over the queue's limit
+    │   └── ExpressionFailed      an expression of the definition has no value for this message
     ├── NotFound                  no message or dead letter of that id
     ├── StaleClaim                the claim is no longer the newest; nothing was changed
     ├── StaleState                the workflow document has another version; nothing was changed
     ├── QueueFull                 max_depth is reached; try again after `retry_after` seconds
+    ├── InvalidDefinitions        the compiled definitions are not what `millrace compile` writes
     └── StoreUnavailable          the table did not answer within the deadline; the outcome may be unknown
 
 The core knows no HTTP: one table at the edge maps `code` to a status.
@@ -37,11 +39,13 @@ class UnknownQueue(InvalidRequest):
 
     code = "unknown_queue"
 
-    def __init__(self, name: str, known: tuple[str, ...] = ()) -> None:
+    def __init__(self, name: str, known: tuple[str, ...] = (), nearest: str | None = None) -> None:
         self.name = name
         self.known = known
+        self.nearest = nearest
+        guess = f" Did you mean {nearest!r}?" if nearest else ""
         listed = f" Defined are: {', '.join(sorted(known))}." if known else ""
-        super().__init__(f"There is no queue {name!r}.{listed}")
+        super().__init__(f"There is no queue {name!r}.{guess}{listed}")
 
 
 class InvalidField(InvalidRequest):
@@ -76,6 +80,17 @@ class BodyTooLarge(InvalidRequest):
         self.size = size
         self.limit = limit
         super().__init__(f"body: {size} bytes. Allowed: at most {limit} bytes.")
+
+
+class ExpressionFailed(InvalidRequest):
+    """An expression of the queue's definition has no value for this message."""
+
+    code = "expression_failed"
+
+    def __init__(self, expression: str, problem: str) -> None:
+        self.expression = expression
+        self.problem = problem
+        super().__init__(f"`{expression}`: {problem}.")
 
 
 class NotFound(MillraceError):
@@ -125,9 +140,17 @@ class QueueFull(MillraceError):
         self.queue = queue
         self.max_depth = max_depth
         self.retry_after = retry_after
-        super().__init__(
-            f"Queue {queue!r} holds its {max_depth} unfinished messages: try again in {retry_after} s."
-        )
+        super().__init__(f"Queue {queue!r} holds its {max_depth} unfinished messages: try again in {retry_after} s.")
+
+
+class InvalidDefinitions(MillraceError):
+    """The compiled definitions are not what `millrace compile` writes."""
+
+    code = "invalid_definitions"
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"Compiled definitions: {problem}. Compile them again with `millrace compile`.")
 
 
 class StoreUnavailable(MillraceError):
