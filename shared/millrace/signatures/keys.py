@@ -1,0 +1,97 @@
+"""Secrets with a name and a validity window, and the keys made of them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+
+from .errors import ConfigurationMissing
+
+_SHARED, _PUBLIC, _PRIVATE = "whsec_", "whpk_", "whsk_"
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """One secret of a webhook. Its value is in no repr, no text and no comparison message.
+
+    Raises ConfigurationMissing for an empty value: an empty key would verify what anyone can sign.
+    """
+
+    name: str  #: what metrics and logs call it
+    value: str = field(repr=False)
+    not_before_ms: int | None = None  #: first moment at which it counts
+    not_after_ms: int | None = None  #: last moment at which it counts
+
+    def __post_init__(self) -> None:
+        if not self.value.strip():
+            raise ConfigurationMissing(f"secret {self.name!r} is empty")
+        if not self.value.isprintable():
+            raise ConfigurationMissing(f"secret {self.name!r} holds characters that no provider signs with")
+
+    def live(self, now_ms: int) -> bool:
+        """Whether the secret counts at that moment; both ends of the window included."""
+        begun = self.not_before_ms is None or self.not_before_ms <= now_ms
+        ended = self.not_after_ms is not None and self.not_after_ms < now_ms
+        return begun and not ended
+
+    def raw(self) -> bytes:
+        """The key of every scheme that signs with the text of the secret itself."""
+        return self.value.encode("utf-8")
+
+    @property
+    def public(self) -> bool:
+        """A Standard Webhooks public key: verifies `v1a` and must never be used as an HMAC key."""
+        return self.value.startswith(_PUBLIC)
+
+    @property
+    def private(self) -> bool:
+        """A Standard Webhooks private key: signs `v1a`."""
+        return self.value.startswith(_PRIVATE)
+
+    def shared_key(self) -> bytes:
+        """The HMAC key of a Standard Webhooks secret: the base64 after `whsec_`."""
+        if self.public or self.private:
+            raise ConfigurationMissing(f"secret {self.name!r} is an asymmetric key, not a shared one")
+        return self._decoded(_SHARED)
+
+    def verifies(self, signature: bytes, message: bytes) -> bool:
+        """Whether an Ed25519 signature of the message was made by this key's private half."""
+        try:
+            from cryptography.exceptions import InvalidSignature
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        except ModuleNotFoundError:
+            raise ConfigurationMissing(f"secret {self.name!r} needs the package cryptography") from None
+
+        key = self._decoded(_PUBLIC)
+        if len(key) != 32:
+            raise ConfigurationMissing(f"secret {self.name!r} is not an Ed25519 public key")
+        try:
+            Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+    def ed25519(self, message: bytes) -> bytes:
+        """The Ed25519 signature of a message by this private key (`whsk_`, seed or seed and public half)."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        key = self._decoded(_PRIVATE)
+        if len(key) not in (32, 64):
+            raise ConfigurationMissing(f"secret {self.name!r} is not an Ed25519 private key")
+        return Ed25519PrivateKey.from_private_bytes(key[:32]).sign(message)
+
+    def _decoded(self, prefix: str) -> bytes:
+        text = self.value.removeprefix(prefix)
+        decoded = unbase64(text + "=" * (-len(text) % 4))
+        if not decoded:
+            raise ConfigurationMissing(f"secret {self.name!r} is not base64 after {prefix!r}")
+        return decoded
+
+
+def unbase64(text: str) -> bytes:
+    """The bytes of strict base64; empty for anything else."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""

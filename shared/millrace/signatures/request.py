@@ -1,0 +1,127 @@
+"""A webhook as it arrived: what every scheme reads, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from .errors import Reason, SignatureInvalid
+
+#: Longest header value that any scheme needs; longer ones are not worth splitting.
+MAX_HEADER_CHARACTERS = 4096
+
+_UNREAD = object()
+
+
+class Headers:
+    """Request headers: names without case, every value kept in the order sent.
+
+    Its repr shows names only, because values hold signatures, cookies and tokens.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, pairs: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
+        listed = pairs.items() if isinstance(pairs, Mapping) else pairs
+        values: dict[str, tuple[str, ...]] = {}
+        for name, value in listed:
+            key = name.lower()
+            # Spaces and tabs around a value are not part of it (RFC 9110, 5.5).
+            values[key] = (*values.get(key, ()), value.strip(" \t"))
+        self._values = values
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """Every value of a header; empty where it was not sent."""
+        return self._values.get(name.lower(), ())
+
+    def one(self, name: str) -> str:
+        """The value of a header that must be sent exactly once.
+
+        Raises SignatureInvalid where it is missing, empty, overlong, or sent twice: two values would let a proxy
+        and this code each believe another one.
+        """
+        values = self.all(name)
+        if not values or not values[0]:
+            raise SignatureInvalid(Reason.MISSING_HEADER)
+        if len(values) > 1:
+            raise SignatureInvalid(Reason.AMBIGUOUS_HEADER)
+        if len(values[0]) > MAX_HEADER_CHARACTERS:
+            raise SignatureInvalid(Reason.MALFORMED)
+        return values[0]
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __repr__(self) -> str:
+        return f"Headers({', '.join(self._values)})"
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRequest:
+    """One request, frozen, with the exact bytes of its body.
+
+    The repr leaves out everything that may hold a secret: URL, query, header values, body.
+    """
+
+    method: str
+    url: str = field(repr=False)  #: whole, exactly as the provider called and signed it, query included
+    path: str
+    query: str = field(repr=False)  #: raw, without the question mark
+    headers: Headers
+    body: bytes = field(repr=False)
+    _document: list[Any] = field(default_factory=lambda: [_UNREAD], init=False, repr=False, compare=False)
+
+    @classmethod
+    def build(
+        cls,
+        method: str,
+        url: str,
+        headers: Headers | Mapping[str, str] | Iterable[tuple[str, str]] = (),
+        body: bytes = b"",
+    ) -> WebhookRequest:
+        """A request whose path and query are those of its URL."""
+        _, _, rest = url.partition("://")
+        target, _, query = (rest or url).partition("#")[0].partition("?")
+        _, slash, path = target.partition("/")
+        found = headers if isinstance(headers, Headers) else Headers(headers)
+        return cls(method.upper(), url, slash + path or "/", query, found, body)
+
+    def document(self) -> Any:
+        """The body as JSON, parsed once however often it is asked for.
+
+        Raises ValueError for anything that is not strict UTF-8 JSON (NaN, too deep and oversized numbers included).
+        """
+        if self._document[0] is _UNREAD:
+            try:
+                self._document[0] = json.loads(self.body.decode("utf-8"), parse_constant=_refuse_constant)
+            except RecursionError:
+                raise ValueError("the body is nested too deeply") from None
+        return self._document[0]
+
+    def object_document(self) -> dict[str, Any]:
+        """The body as a JSON object; an empty one where the body is anything else."""
+        try:
+            found = self.document()
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def parameter(self, name: str) -> str | None:
+        """A query parameter sent exactly once, decoded; None where it is missing or repeated."""
+        from urllib.parse import parse_qsl
+
+        try:
+            pairs = parse_qsl(self.query, keep_blank_values=True, errors="strict", max_num_fields=100)
+        except ValueError:
+            return None
+        values = [value for key, value in pairs if key == name]
+        return values[0] if len(values) == 1 else None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

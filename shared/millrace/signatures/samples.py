@@ -1,0 +1,42 @@
+"""Sample deliveries on disk: a body as a provider sends it, and a sidecar that says how it travels.
+
+`<name>.sidecar.json` holds `provider`, `event`, `body` (a file beside it), `content_type`, `headers`, `delivery_id`
+and, where the scheme signs it, `path`. No sample holds a signature: it is signed when it is sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One delivery, unsigned."""
+
+    name: str
+    provider: str
+    event: str
+    body: bytes
+    headers: Mapping[str, str]
+    delivery_id: str
+
+
+def sample_names(folder: Path) -> list[str]:
+    """The samples of a folder, sorted."""
+    return sorted(path.name.removesuffix(".sidecar.json") for path in folder.glob("*.sidecar.json"))
+
+
+def load_sample(folder: Path, name: str) -> Sample:
+    """Read a sample. Raises FileNotFoundError for a name that the folder does not hold."""
+    sidecar = json.loads((folder / f"{name}.sidecar.json").read_text("utf-8"))
+    return Sample(
+        name=name,
+        provider=sidecar["provider"],
+        event=sidecar["event"],
+        body=(folder / sidecar["body"]).read_bytes(),
+        headers={"content-type": sidecar["content_type"], **sidecar["headers"]},
+        delivery_id=sidecar.get("delivery_id", ""),
+    )

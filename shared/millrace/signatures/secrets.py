@@ -1,0 +1,147 @@
+"""Where secrets come from: the environment, Secrets Manager or SSM, by reference.
+
+    env:NAME                       a variable of the process
+    secretsmanager:NAME[#key]      a secret, or one key of a secret that is a JSON object
+    ssm:NAME[#key]                 a parameter, decrypted
+
+A stored value is a plain string, or for a rotation a JSON list of `{name, value, not_before, not_after}` (times as
+RFC 3339 or Unix seconds, both optional). Each reference is fetched when it is first needed, kept for `max_age_ms`,
+and fetched again on a failed verification at most once in `refresh_ms`, so that a rotated secret needs no deploy and
+a flood of bad signatures costs one call a minute. While a store does not answer, the copy at hand serves for
+`stale_ms`; a secret that the store no longer has stops serving at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+
+from .errors import ConfigurationMissing, SecretUnavailable
+from .keys import Secret
+from .stored_secrets import parse
+from .stores import Fetch, SecretMissing, StoreSilent, powertools_fetch
+
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The newest outcome of fetching one reference."""
+
+    tried_ms: int  #: when it was last asked for, whatever came of it
+    fetched_ms: int = 0  #: when it last came
+    secrets: tuple[Secret, ...] = ()
+    problem: str = ""  #: why there are none
+    silent: bool = False  #: the store did not answer
+
+
+class SecretSource:
+    """Secrets by reference, cached. Its repr names no value.
+
+    `clock_ms` is read for ages and intervals only. `fetchers` (by kind) and `environ` are what tests replace.
+    """
+
+    def __init__(
+        self,
+        clock_ms: Callable[[], int],
+        *,
+        environ: Mapping[str, str] | None = None,
+        fetchers: Mapping[str, Fetch] | None = None,
+        max_age_ms: int = 5 * MINUTE_MS,
+        refresh_ms: int = MINUTE_MS,
+        stale_ms: int = 60 * MINUTE_MS,
+        retry_ms: int = 5_000,
+    ) -> None:
+        self._clock_ms = clock_ms
+        self._environ = os.environ if environ is None else environ
+        self._fetchers = dict(fetchers or {})
+        self._max_age_ms = max_age_ms
+        self._refresh_ms = refresh_ms
+        self._stale_ms = stale_ms
+        self._retry_ms = retry_ms
+        self._kept: dict[str, _Kept] = {}
+        self._lock = Lock()
+
+    def resolve(self, references: Iterable[str]) -> tuple[Secret, ...]:
+        """Every secret behind these references, live or not; never empty.
+
+        Raises ConfigurationMissing where one is missing, empty or malformed, and SecretUnavailable where its store
+        does not answer and no copy younger than `stale_ms` is at hand. Costs a call only for what is not cached.
+        """
+        found = tuple(secret for reference in references for secret in self._secrets(reference))
+        if not found:
+            raise ConfigurationMissing("no secret is configured")
+        return found
+
+    def refresh(self, references: Iterable[str]) -> bool:
+        """Fetch again what was not asked for within `refresh_ms`; True where a secret is now another one."""
+        changed = [self._refreshed(reference) for reference in references if not reference.startswith("env:")]
+        return any(changed)
+
+    def __repr__(self) -> str:
+        return f"SecretSource({', '.join(self._kept)})"
+
+    def _secrets(self, reference: str) -> tuple[Secret, ...]:
+        if reference.startswith("env:"):
+            return self._from_environment(reference)
+        now = self._clock_ms()
+        kept = self._kept.get(reference)
+        if kept is None or self._due(kept, now):
+            kept = self._fetch(reference, now)
+        if kept.secrets:
+            return kept.secrets
+        raise (SecretUnavailable if kept.silent else ConfigurationMissing)(kept.problem)
+
+    def _due(self, kept: _Kept, now: int) -> bool:
+        """Whether to ask the store again: the copy is old, or there is none, and it was not asked just now."""
+        fresh = bool(kept.secrets) and now - kept.fetched_ms < self._max_age_ms
+        pause = self._retry_ms if kept.silent and not kept.secrets else self._refresh_ms
+        return not fresh and now - kept.tried_ms >= pause
+
+    def _refreshed(self, reference: str) -> bool:
+        now = self._clock_ms()
+        before = self._kept.get(reference)
+        if before is not None and now - before.tried_ms < self._refresh_ms:
+            return False
+        return self._fetch(reference, now).secrets != (before.secrets if before else ())
+
+    def _fetch(self, reference: str, now: int) -> _Kept:
+        """Ask the store once, and remember what came of it: a failure too, or each request would ask again."""
+        with self._lock:
+            before = self._kept.get(reference)
+            if before is not None and before.tried_ms >= now:
+                return before  # another thread asked while this one waited
+            kept = self._outcome(reference, now, before)
+            self._kept[reference] = kept
+            return kept
+
+    def _outcome(self, reference: str, now: int, before: _Kept | None) -> _Kept:
+        kind, _, rest = reference.partition(":")
+        name, _, key = rest.partition("#")
+        try:
+            text = self._fetcher(kind, reference)(name)
+            return _Kept(now, now, parse(text, reference, key))
+        except StoreSilent:
+            problem = f"{reference}: the store did not answer"
+            if before is None or now - before.fetched_ms >= self._stale_ms:
+                return _Kept(now, problem=problem, silent=True)
+            return _Kept(now, before.fetched_ms, before.secrets, problem, silent=True)
+        except SecretMissing:
+            return _Kept(now, problem=f"{reference}: there is no such secret")
+        except ConfigurationMissing as missing:
+            return _Kept(now, problem=missing.problem)
+
+    def _fetcher(self, kind: str, reference: str) -> Fetch:
+        if kind not in self._fetchers:
+            if kind not in ("secretsmanager", "ssm"):
+                raise ConfigurationMissing(f"{reference}: a reference is env:, secretsmanager: or ssm:")
+            self._fetchers[kind] = powertools_fetch(kind)
+        return self._fetchers[kind]
+
+    def _from_environment(self, reference: str) -> tuple[Secret, ...]:
+        name, _, key = reference.removeprefix("env:").partition("#")
+        if name not in self._environ:
+            raise ConfigurationMissing(f"{reference}: the variable is not set")
+        return parse(self._environ[name], reference, key)

@@ -1,0 +1,108 @@
+"""Signing as a provider does: for the outbound `http` target, the CLI and tests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from .errors import ConfigurationMissing
+from .keys import Secret
+from .message import body_hash_parameter, digest, messages
+from .request import Headers, WebhookRequest
+from .scheme import Clock, Form, Layout, Scheme
+
+
+def sign(
+    scheme: Scheme,
+    secrets: Secret | Sequence[Secret],
+    body: bytes,
+    now_ms: int,
+    *,
+    url: str = "",
+    delivery_id: str = "",
+    content_type: str = "application/json",
+) -> dict[str, str]:
+    """The headers that prove this body to whoever holds the secret.
+
+    Several secrets give several signatures where the scheme has room for them (Standard Webhooks, Stripe,
+    PagerDuty), else the first one signs. Raises ConfigurationMissing where a part that is signed was not given.
+    """
+    keys = [secrets] if isinstance(secrets, Secret) else list(secrets)
+    names = scheme.names[0]
+    if not keys:
+        raise ConfigurationMissing("signing needs a secret")
+    if (scheme.signs_id and not delivery_id) or ("{url}" in scheme.template and not url):
+        raise ConfigurationMissing(f"scheme {scheme.name!r} signs the id or the URL of a delivery: give it")
+    stamp = _stamp(scheme.clock, now_ms) if "{timestamp}" in scheme.template else ""
+    request = WebhookRequest.build("POST", url, {"content-type": content_type}, body)
+    message = messages(scheme, request, stamp, delivery_id)[0]
+    headers = {names.signature: _signature_header(scheme, keys, message, stamp)}
+    if names.timestamp:
+        headers[names.timestamp] = stamp
+    if names.id and delivery_id:
+        headers[names.id] = delivery_id
+    return headers
+
+
+def deliver(
+    scheme: Scheme,
+    secrets: Secret | Sequence[Secret],
+    url: str,
+    body: bytes,
+    now_ms: int,
+    *,
+    headers: Mapping[str, str] | None = None,
+    delivery_id: str = "",
+) -> WebhookRequest:
+    """A whole signed request, ready to post.
+
+    Where the provider carries a fact about the delivery in the body or the URL (Linear's time, the body's hash of
+    Twilio's JSON), it is written there first: post the body and the URL of the result, not the ones given.
+    """
+    given = {name.lower(): value for name, value in (headers or {}).items()}
+    content_type = given.setdefault("content-type", "application/json")
+    if scheme.timestamp_field:
+        body = _dated(scheme, body, now_ms)
+    if scheme.form is Form.TWILIO and content_type.startswith("application/json"):
+        url = _with_body_hash(url, body)
+    signed = sign(scheme, secrets, body, now_ms, url=url, delivery_id=delivery_id, content_type=content_type)
+    request = WebhookRequest.build("POST", url, given, body)
+    return replace(request, headers=Headers({**given, **signed}))
+
+
+def _signature_header(scheme: Scheme, keys: Sequence[Secret], message: bytes, stamp: str) -> str:
+    if scheme.layout is Layout.SPACES:
+        return " ".join(_standard(scheme, secret, message) for secret in keys)
+    written = [scheme.prefix + digest(scheme, secret.raw(), message).decode("ascii") for secret in keys]
+    if scheme.layout is Layout.STAMPED:
+        return ",".join([f"t={stamp}", *written])
+    return ",".join(written) if scheme.layout is Layout.COMMAS else written[0]
+
+
+def _standard(scheme: Scheme, secret: Secret, message: bytes) -> str:
+    if secret.private:
+        return f"v1a,{b64encode(secret.ed25519(message)).decode('ascii')}"
+    return f"v1,{digest(scheme, secret.shared_key(), message).decode('ascii')}"
+
+
+def _stamp(clock: Clock, now_ms: int) -> str:
+    if clock is Clock.RFC3339:
+        from datetime import UTC, datetime
+
+        return datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return str(now_ms // 1000 if clock is Clock.SECONDS else now_ms)
+
+
+def _dated(scheme: Scheme, body: bytes, now_ms: int) -> bytes:
+    document = json.loads(body)
+    document[scheme.timestamp_field] = now_ms
+    return json.dumps(document, ensure_ascii=False).encode("utf-8")
+
+
+def _with_body_hash(url: str, body: bytes) -> str:
+    if body_hash_parameter(url) is not None:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}bodySHA256={hashlib.sha256(body).hexdigest()}"

@@ -1,0 +1,202 @@
+"""Whether a request comes from its provider.
+
+    read the headers ─► timestamp near now ─► HMAC of every secret against every signature ─► Verified
+          │                    │                               │
+          └────────────────────┴───────────────────────────────┴──► SignatureInvalid(reason)
+
+No clock is read and nothing is fetched here. Every secret is tried against every signature, whatever matched before,
+with comparisons that take the same time for right and wrong.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .challenges import could_be_crc_token
+from .errors import ConfigurationMissing, Reason, SignatureInvalid
+from .keys import Secret, unbase64
+from .message import digest, messages
+from .request import MAX_HEADER_CHARACTERS, WebhookRequest
+from .scheme import ChallengeKind, Clock, Layout, Names, Scheme
+
+_MAX_SIGNATURES = 16
+_MAX_ID_CHARACTERS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Proof that a request was signed with one of our live secrets."""
+
+    secret: Secret
+    signed_at_ms: int | None  #: the provider's own clock; None where it signs no time
+    delivery_id: str | None  #: the provider's name for this delivery
+    delivery_id_signed: bool  #: False: anyone on the way may have changed the id
+
+    @property
+    def secret_name(self) -> str:
+        return self.secret.name
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """What a request says about itself, unproven."""
+
+    signatures: tuple[bytes, ...]
+    asymmetric: tuple[bytes, ...]
+    timestamp: str
+    delivery_id: str
+
+
+def verify(scheme: Scheme, request: WebhookRequest, secrets: Sequence[Secret], now_ms: int) -> Verified:
+    """Prove that a request was signed with one of these secrets, at about this time.
+
+    Raises SignatureInvalid with a `reason` for every request that does not prove it, and nothing else for any
+    request. Raises ConfigurationMissing where no secret is given, none is live, or one has the wrong form.
+    Costs one HMAC of the body for each secret.
+    """
+    if not any(secret.live(now_ms) for secret in secrets):
+        raise ConfigurationMissing(f"no live secret among {[secret.name for secret in secrets]}")
+    claim = _read(scheme, request)
+    signed_at = _clock_reading(scheme.clock, claim.timestamp) if claim.timestamp else None
+    if signed_at is not None:
+        _demand_near(scheme, signed_at, now_ms)
+    if scheme.challenge is ChallengeKind.X and could_be_crc_token(request.body):
+        raise SignatureInvalid(Reason.MALFORMED)
+    secret = _matching(scheme, claim, messages(scheme, request, claim.timestamp, claim.delivery_id), secrets, now_ms)
+    if scheme.timestamp_field:
+        signed_at = _body_clock(scheme, request)
+        _demand_near(scheme, signed_at, now_ms)
+    delivery_id, signed = _delivery(scheme, request, claim)
+    return Verified(secret, signed_at, delivery_id, signed)
+
+
+def _matching(
+    scheme: Scheme, claim: _Claim, signed: tuple[bytes, ...], secrets: Sequence[Secret], now_ms: int
+) -> Secret:
+    """The first live secret that made one of the signatures; all are tried before any is named."""
+    live: list[Secret] = []
+    lapsed: list[Secret] = []
+    for secret in secrets:
+        matches = 0
+        for message in signed:
+            matches += _made(scheme, secret, claim, message)
+        if matches:
+            (live if secret.live(now_ms) else lapsed).append(secret)
+    if live:
+        return live[0]
+    raise SignatureInvalid(Reason.SECRET_NOT_LIVE if lapsed else Reason.MISMATCH)
+
+
+def _made(scheme: Scheme, secret: Secret, claim: _Claim, message: bytes) -> int:
+    """How many of the claimed signatures this secret made of the message."""
+    if scheme.standard_keys and secret.public:
+        return sum([secret.verifies(unbase64(text.decode("ascii")), message) for text in claim.asymmetric])
+    key = secret.shared_key() if scheme.standard_keys else secret.raw()
+    expected = digest(scheme, key, message)
+    return sum([hmac.compare_digest(expected, candidate) for candidate in claim.signatures])
+
+
+def _read(scheme: Scheme, request: WebhookRequest) -> _Claim:
+    headers = request.headers
+    names = next((names for names in scheme.names if _sent(names, request)), scheme.names[0])
+    values = headers.all(names.signature)
+    if scheme.layout is Layout.COMMAS and sum(map(len, values)) <= MAX_HEADER_CHARACTERS:
+        value = ",".join(values) or headers.one(names.signature)
+    else:
+        value = headers.one(names.signature)
+    stamp, items = _split(scheme, value)
+    if names.timestamp:
+        stamp = headers.one(names.timestamp)
+    delivery_id = headers.one(names.id) if scheme.signs_id else ""
+    if scheme.signs_id and not _plain(delivery_id):
+        raise SignatureInvalid(Reason.MALFORMED)
+    prefix = "v1," if scheme.layout is Layout.SPACES else scheme.prefix
+    claimed = tuple(_ascii(item.removeprefix(prefix)) for item in items if item.startswith(prefix))
+    asymmetric = tuple(_ascii(item.removeprefix("v1a,")) for item in items if item.startswith("v1a,"))
+    if not (claimed or asymmetric) or len(items) > _MAX_SIGNATURES:
+        raise SignatureInvalid(Reason.MALFORMED)
+    return _Claim(claimed, asymmetric if scheme.standard_keys else (), stamp, delivery_id)
+
+
+def _sent(names: Names, request: WebhookRequest) -> bool:
+    return any(name and name in request.headers for name in (names.signature, names.timestamp, names.id))
+
+
+def _split(scheme: Scheme, value: str) -> tuple[str, list[str]]:
+    """The timestamp inside a signature header, where its layout has one, and its signatures."""
+    if scheme.layout is Layout.SINGLE:
+        return "", [value]
+    if scheme.layout is Layout.SPACES:
+        return "", value.split(" ")
+    items = [item.strip(" \t") for item in value.split(",")]
+    if scheme.layout is Layout.COMMAS:
+        return "", items
+    stamps = [item.removeprefix("t=") for item in items if item.startswith("t=")]
+    if len(stamps) != 1 or not stamps[0]:
+        raise SignatureInvalid(Reason.MALFORMED)
+    return stamps[0], items
+
+
+def _ascii(text: str) -> bytes:
+    # A replaced character is in no alphabet of a digest, so it can match nothing.
+    return text.encode("ascii", "replace")
+
+
+def _plain(text: str) -> bool:
+    """Short visible ASCII without spaces: what an id or a token may consist of."""
+    return 0 < len(text) <= _MAX_ID_CHARACTERS and text.isascii() and text.isprintable() and " " not in text
+
+
+def _clock_reading(clock: Clock, text: str) -> int:
+    """A timestamp header in milliseconds; digits that int() would also take from other scripts are refused."""
+    if clock is Clock.RFC3339:
+        return _rfc3339(text)
+    if not (text.isascii() and text.isdigit() and len(text) <= 16):
+        raise SignatureInvalid(Reason.MALFORMED)
+    return int(text) * (1000 if clock is Clock.SECONDS else 1)
+
+
+def _rfc3339(text: str) -> int:
+    from datetime import datetime
+
+    # Nanoseconds are cut to the microseconds that datetime reads.
+    whole, dot, rest = text.partition(".")
+    digits = rest.rstrip("Z")
+    shaped = text.isascii() and text.endswith("Z") and (digits.isdigit() if dot else whole.endswith("Z"))
+    if not shaped or len(text) > 40 or len(whole.rstrip("Z")) != 19:
+        raise SignatureInvalid(Reason.MALFORMED)
+    try:
+        read = datetime.fromisoformat(f"{whole.rstrip('Z')}.{digits[:6]:0<6}+00:00")
+    except ValueError:
+        raise SignatureInvalid(Reason.MALFORMED) from None
+    return int(read.timestamp() * 1000)
+
+
+def _body_clock(scheme: Scheme, request: WebhookRequest) -> int:
+    stamp = request.object_document().get(scheme.timestamp_field)
+    if type(stamp) is not int:
+        raise SignatureInvalid(Reason.MALFORMED)
+    return stamp if scheme.clock is Clock.MILLISECONDS else stamp * 1000
+
+
+def _demand_near(scheme: Scheme, signed_at_ms: int, now_ms: int) -> None:
+    """Too old could be a replay; too new would be one that can be replayed for longer."""
+    if abs(now_ms - signed_at_ms) > (scheme.tolerance_seconds or 0) * 1000:
+        raise SignatureInvalid(Reason.TIMESTAMP_OUTSIDE_TOLERANCE)
+
+
+def _delivery(scheme: Scheme, request: WebhookRequest, claim: _Claim) -> tuple[str | None, bool]:
+    """The provider's id of this delivery, and whether the signature covers it."""
+    if claim.delivery_id:
+        return claim.delivery_id, True
+    if scheme.id_field:
+        found: object = request.object_document()
+        for step in scheme.id_field.split("."):
+            found = found.get(step) if isinstance(found, dict) else None
+        return (found, True) if isinstance(found, str) and _plain(found) else (None, False)
+    sent = [request.headers.all(name) for name in scheme.id_headers]
+    if sent and all(len(values) == 1 and _plain(values[0]) for values in sent):
+        return ":".join(values[0] for values in sent), False
+    return None, False
