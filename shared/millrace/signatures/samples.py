@@ -1,7 +1,7 @@
 """Sample deliveries on disk: a body as a provider sends it, and a sidecar that says how it travels.
 
-`<name>.sidecar.json` holds `provider`, `event`, `body` (a file beside it), `content_type`, `headers`, `delivery_id`
-and, where the scheme signs it, `path`. No sample holds a signature: it is signed when it is sent.
+`<name>.sidecar.json` holds `verify` (as a definition says it), `event`, `body` (a file beside it), `content_type`,
+`headers` and `delivery_id`. No sample holds a signature: it is signed when it is sent.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .presets import scheme_from
+from .scheme import Scheme
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One delivery, unsigned."""
 
     name: str
-    provider: str
+    scheme: Scheme
     event: str
     body: bytes
     headers: Mapping[str, str]
@@ -34,7 +37,7 @@ def load_sample(folder: Path, name: str) -> Sample:
     sidecar = json.loads((folder / f"{name}.sidecar.json").read_text("utf-8"))
     return Sample(
         name=name,
-        provider=sidecar["provider"],
+        scheme=scheme_from(sidecar["verify"]),
         event=sidecar["event"],
         body=(folder / sidecar["body"]).read_bytes(),
         headers={"content-type": sidecar["content_type"], **sidecar["headers"]},

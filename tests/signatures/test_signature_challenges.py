@@ -1,0 +1,174 @@
+"""Challenges: answered only to who may ask, and never more than a plain token."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from base64 import b64encode
+from urllib.parse import urlencode
+
+import pytest
+
+from millrace.signatures import (
+    Answer,
+    ConfigurationMissing,
+    Reason,
+    Secret,
+    SignatureInvalid,
+    WebhookRequest,
+    challenge,
+    handshake,
+    preset,
+    verify,
+)
+from millrace.signatures.signing import deliver
+from tests.signatures.cases import NOW, SCHEMES, URL, changed, delivery, refusal
+
+SECRET = Secret("current", "signing secret")
+TOKEN = Secret("verify", "meatyhamhock")
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "a b",
+    "a\r\nset-cookie: x=1",
+    '"}',
+    "",
+    "x" * 257,
+    "ü",
+    "v0:1:{}",
+    '{"a":1}',
+    "&lt;",
+    None,
+    7,
+    ["x"],
+    {"x": 1},
+]
+
+
+def answered(name: str, document: object) -> Answer | None:
+    scheme = preset(name)
+    request = deliver(scheme, SECRET, URL, json.dumps(document).encode(), NOW, delivery_id="d-1")
+    return challenge(scheme, request, verify(scheme, request, [SECRET], NOW))
+
+
+def get(**parameters: str) -> WebhookRequest:
+    return WebhookRequest.build("GET", "https://h.example/hook/x?" + urlencode(parameters))
+
+
+def hub(token: str = TOKEN.value, number: str = "1158201444", mode: str = "subscribe") -> WebhookRequest:
+    return get(**{"hub.mode": mode, "hub.challenge": number, "hub.verify_token": token})
+
+
+def test_slack_gets_its_challenge_back() -> None:
+    answer = answered("slack", {"type": "url_verification", "challenge": "3eZbrw1aBm2rZgRNFdxV"})
+    assert answer is not None
+    assert (answer.status, json.loads(answer.body)) == (200, {"challenge": "3eZbrw1aBm2rZgRNFdxV"})
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_zoom_gets_its_token_signed() -> None:
+    answer = answered("zoom", {"event": "endpoint.url_validation", "payload": {"plainToken": "qgg8vlvZRS6UYooatFL8Aw"}})
+    assert answer is not None
+    proof = hmac.new(SECRET.value.encode(), b"qgg8vlvZRS6UYooatFL8Aw", hashlib.sha256).hexdigest()
+    assert json.loads(answer.body) == {"plainToken": "qgg8vlvZRS6UYooatFL8Aw", "encryptedToken": proof}
+
+
+def test_zoom_is_answered_with_the_secret_that_it_signed_with() -> None:
+    scheme, newer = preset("zoom"), Secret("newer", "another")
+    body = b'{"event":"endpoint.url_validation","payload":{"plainToken":"abc"}}'
+    request = deliver(scheme, newer, URL, body, NOW)
+    answer = challenge(scheme, request, verify(scheme, request, [SECRET, newer], NOW))
+    assert answer is not None
+    assert json.loads(answer.body)["encryptedToken"] == hmac.new(b"another", b"abc", hashlib.sha256).hexdigest()
+
+
+def test_twitch_gets_its_challenge_as_text() -> None:
+    answer = answered("twitch", {"challenge": "pogchamp-kappa-360noscope-vohiyo", "subscription": {}})
+    assert answer == Answer(200, "text/plain; charset=utf-8", b"pogchamp-kappa-360noscope-vohiyo")
+
+
+def test_meta_gets_its_number_back_for_the_right_token() -> None:
+    answer = handshake(preset("meta"), hub(), [SECRET], NOW, [Secret("older", "old"), TOKEN])
+    assert answer == Answer(200, "text/plain; charset=utf-8", b"1158201444")
+
+
+def test_x_gets_its_token_signed() -> None:
+    answer = handshake(preset("x"), get(crc_token="OTJiNWEzYTAt"), [SECRET], NOW)
+    assert answer is not None
+    proof = b64encode(hmac.new(SECRET.value.encode(), b"OTJiNWEzYTAt", hashlib.sha256).digest()).decode()
+    assert json.loads(answer.body) == {"response_token": f"sha256={proof}"}
+
+
+@pytest.mark.parametrize("token", ["", "meatyhamhoc", "meatyhamhockk", "MEATYHAMHOCK", "ü", "\x00"])
+def test_meta_with_a_wrong_token_is_refused(token: str) -> None:
+    with pytest.raises(SignatureInvalid) as refused:
+        handshake(preset("meta"), hub(token), [SECRET], NOW, [TOKEN])
+    assert refused.value.reason is Reason.CHALLENGE_REFUSED
+
+
+def test_meta_without_a_live_token_fails_closed() -> None:
+    for tokens in ([], [Secret("past", "meatyhamhock", None, NOW - 1)]):
+        with pytest.raises(ConfigurationMissing):
+            handshake(preset("meta"), hub(""), [SECRET], NOW, tokens)
+
+
+def test_repeated_query_parameter_is_not_a_challenge() -> None:
+    query = "hub.mode=subscribe&hub.mode=x&hub.verify_token=meatyhamhock&hub.challenge=1"
+    request = WebhookRequest.build("GET", f"https://h.example/hook/x?{query}")
+    assert handshake(preset("meta"), request, [SECRET], NOW, [TOKEN]) is None
+    twice = WebhookRequest.build("GET", "https://h.example/hook/x?crc_token=a&crc_token=b")
+    assert handshake(preset("x"), twice, [SECRET], NOW) is None
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_hostile_text_is_never_echoed(value: object) -> None:
+    documents = {
+        "slack": {"type": "url_verification", "challenge": value},
+        "zoom": {"event": "endpoint.url_validation", "payload": {"plainToken": value}},
+        "twitch": {"challenge": value},
+    }
+    for name, document in documents.items():
+        with pytest.raises(SignatureInvalid):
+            answered(name, document)
+    if isinstance(value, str):
+        for scheme, request in (("meta", hub(number=value)), ("x", get(crc_token=value))):
+            with pytest.raises(SignatureInvalid):
+                handshake(preset(scheme), request, [SECRET], NOW, [TOKEN])
+
+
+def test_no_answer_can_be_taken_for_a_page() -> None:
+    answer = handshake(preset("meta"), hub(), [SECRET], NOW, [TOKEN])
+    assert answer is not None
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "html" not in answer.headers["content-type"]
+
+
+def test_signed_challenge_with_a_wrong_signature_never_reaches_an_answer() -> None:
+    scheme = preset("zoom")
+    body = b'{"event":"endpoint.url_validation","payload":{"plainToken":"abc"}}'
+    request = changed(deliver(scheme, SECRET, URL, b"{}", NOW), body=body)
+    assert refusal(scheme, request, [SECRET]) is Reason.MISMATCH
+
+
+def test_handshake_of_x_signs_nothing_that_verifies_as_an_event() -> None:
+    """X signs bodies and tokens alike, so whoever may ask for a token must not get the signature of a body."""
+    scheme = preset("x")
+    for body in ("1", "true", "null", "12e3", "a" * 256, '{"a":1}', "[1]", '"x"'):
+        try:
+            answer = handshake(scheme, get(crc_token=body), [SECRET], NOW)
+        except SignatureInvalid:
+            continue
+        assert answer is not None
+        signature = json.loads(answer.body)["response_token"]
+        forged = WebhookRequest.build("POST", URL, {"x-twitter-webhooks-signature": signature}, body.encode())
+        assert refusal(scheme, forged, [SECRET]) is Reason.MALFORMED
+
+
+def test_ordinary_requests_are_no_challenges() -> None:
+    for scheme in SCHEMES.values():
+        request = delivery(scheme)
+        verified = verify(scheme, request, [Secret("current", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")], NOW)
+        assert challenge(scheme, request, verified) is None
+        assert handshake(scheme, request, [SECRET], NOW, [TOKEN]) is None
+        assert handshake(scheme, get(other="1"), [SECRET], NOW, [TOKEN]) is None
+    assert answered("twitch", {"challenge": "word", "event": {}}) is None

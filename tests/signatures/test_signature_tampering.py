@@ -1,0 +1,306 @@
+"""Every scheme refuses a request of which any part was touched."""
+
+from __future__ import annotations
+
+import pytest
+
+from millrace.signatures import Reason, Scheme, Secret, SignatureInvalid, WebhookRequest, preset, verify
+from millrace.signatures.scheme import Clock, Layout
+from millrace.signatures.signing import deliver
+from tests.signatures.cases import (
+    NOW,
+    OTHER,
+    SCHEMES,
+    URL,
+    changed,
+    delivery,
+    pairs,
+    refusal,
+    secret_of,
+    with_header,
+)
+
+every_scheme = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES.keys())
+
+
+def signature_of(scheme: Scheme, request: WebhookRequest) -> str:
+    return request.headers.one(scheme.names[0].signature)
+
+
+@every_scheme
+def test_untouched_request_is_accepted(scheme: Scheme) -> None:
+    assert refusal(scheme, delivery(scheme)) is None
+
+
+@every_scheme
+def test_any_change_of_the_body_is_refused(scheme: Scheme) -> None:
+    request = delivery(scheme)
+    body = request.body
+    for other in (body + b" ", b" " + body, body[:-1], body.replace(b"e-1", b"e-2"), b"", body + b"\r\n", body * 2):
+        assert refusal(scheme, changed(request, body=other)) is not None
+
+
+@every_scheme
+def test_every_single_character_of_the_signature_counts(scheme: Scheme) -> None:
+    request = delivery(scheme)
+    value = signature_of(scheme, request)
+    for place, old in enumerate(value):
+        new = "A" if old != "A" else "B"
+        if value[place:].rstrip("=") and old != "=":
+            odd = value[:place] + new + value[place + 1 :]
+            assert refusal(scheme, with_header(request, scheme.names[0].signature, odd)) is not None, (place, odd)
+
+
+@every_scheme
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda value: value[:-1],
+        lambda value: value[: len(value) // 2],
+        lambda value: value + "0",
+        lambda value: value[:8] + " " + value[8:],
+        lambda value: value.replace("=", " = ", 1) if "=" in value else value[:4] + "\t" + value[4:],
+        lambda value: value.swapcase(),
+        lambda value: "md5=" + value,
+        lambda value: value[:1],
+        lambda value: value + "ü",
+        lambda value: "\ud800" + value,
+        lambda value: value * 200,
+    ],
+)
+def test_damaged_signature_is_refused(scheme: Scheme, damage) -> None:
+    request = delivery(scheme)
+    odd = damage(signature_of(scheme, request))
+    assert refusal(scheme, with_header(request, scheme.names[0].signature, odd)) is not None
+
+
+@every_scheme
+def test_missing_or_empty_header_is_named_as_such(scheme: Scheme) -> None:
+    request = delivery(scheme)
+    names = [scheme.names[0].signature, scheme.names[0].timestamp, scheme.names[0].id if scheme.signs_id else ""]
+    for name in filter(None, names):
+        without = changed(request, headers=[pair for pair in pairs(request) if pair[0] != name])
+        assert refusal(scheme, without) is Reason.MISSING_HEADER
+        assert refusal(scheme, with_header(request, name, " ")) is Reason.MISSING_HEADER
+
+
+@every_scheme
+def test_header_names_have_no_case_and_values_no_margins(scheme: Scheme) -> None:
+    request = delivery(scheme)
+    shouted = [(name.upper(), f" \t{value} ") for name, value in pairs(request)]
+    assert refusal(scheme, changed(request, headers=shouted)) is None
+
+
+@every_scheme
+def test_repeated_header_is_refused_unless_its_format_is_a_list(scheme: Scheme) -> None:
+    request = delivery(scheme)
+    names = scheme.names[0]
+    for name in filter(None, (names.signature, names.timestamp, names.id if scheme.signs_id else "")):
+        value = request.headers.one(name)
+        for order in ([(name, value), (name, value)], [(name, "x"), (name, value)], [(name, value), (name, "x")]):
+            kept = [pair for pair in pairs(request) if pair[0] != name]
+            found = refusal(scheme, changed(request, headers=[*kept, *order]))
+            lists = scheme.layout is Layout.COMMAS and name == names.signature
+            assert found is (None if lists else Reason.AMBIGUOUS_HEADER)
+
+
+@every_scheme
+def test_repeats_that_a_gateway_joined_with_commas_are_refused_too(scheme: Scheme) -> None:
+    request = delivery(scheme)
+    names = scheme.names[0]
+    for name in filter(None, (names.signature, names.timestamp, names.id if scheme.signs_id else "")):
+        value = request.headers.one(name)
+        found = refusal(scheme, with_header(request, name, f"{value},{value}"))
+        lists = scheme.layout is Layout.COMMAS and name == names.signature
+        assert (found is None) == lists
+
+
+@every_scheme
+def test_signature_of_another_secret_is_a_mismatch(scheme: Scheme) -> None:
+    request = delivery(scheme, secret=secret_of(scheme, OTHER))
+    assert refusal(scheme, request) is Reason.MISMATCH
+
+
+timed = [scheme for scheme in SCHEMES.values() if scheme.timed]
+
+
+@pytest.mark.parametrize("scheme", timed, ids=[scheme.name for scheme in timed])
+def test_time_is_refused_on_both_sides_of_the_tolerance(scheme: Scheme) -> None:
+    unit = 1 if scheme.clock is Clock.MILLISECONDS or scheme.clock is Clock.RFC3339 else 1000
+    signed_at = NOW // unit * unit
+    reach = scheme.tolerance_seconds * 1000
+    request = delivery(scheme, now=signed_at)
+    for now in (signed_at - reach, signed_at, signed_at + reach):
+        assert verify(scheme, request, [secret_of(scheme)], now).signed_at_ms == signed_at
+    for now in (signed_at - reach - 1, signed_at + reach + 1, 0, signed_at * 1000):
+        assert refusal(scheme, request, now=now) is Reason.TIMESTAMP_OUTSIDE_TOLERANCE
+
+
+@pytest.mark.parametrize("scheme", timed, ids=[scheme.name for scheme in timed])
+def test_fresher_time_than_the_signed_one_is_refused(scheme: Scheme) -> None:
+    request = delivery(scheme)
+    fresh = delivery(scheme, now=NOW + 2000)
+    name = scheme.names[0].timestamp
+    if name:
+        assert refusal(scheme, with_header(request, name, fresh.headers.one(name))) is Reason.MISMATCH
+    elif scheme.layout is Layout.STAMPED:
+        odd = signature_of(scheme, request).replace(str(NOW // 1000), str(NOW // 1000 + 2))
+        assert refusal(scheme, with_header(request, scheme.names[0].signature, odd)) is Reason.MISMATCH
+    else:
+        assert refusal(scheme, changed(request, body=fresh.body)) is Reason.MISMATCH
+
+
+ODD_TIMES = [
+    "",
+    "-1",
+    "1e9",
+    "1772442847.0",
+    " 1",
+    "0x10",
+    "١٧٧٢٤٤٢٨٤٧",
+    "9" * 400,
+    "nan",
+    "1_000",
+    "²",
+    "1772442847\n",
+]
+ODD_DATES = [
+    "2026-03-02",
+    "2026-03-02T09:14:07",
+    "2026-13-02T09:14:07Z",
+    "2026-03-02T09:14:07.Z",
+    "2026-03-02T09:14:07+00:00",
+]
+
+
+@pytest.mark.parametrize("scheme", timed, ids=[scheme.name for scheme in timed])
+@pytest.mark.parametrize("text", ODD_TIMES + ODD_DATES)
+def test_odd_time_is_refused(scheme: Scheme, text: str) -> None:
+    request = delivery(scheme)
+    if scheme.names[0].timestamp:
+        odd = with_header(request, scheme.names[0].timestamp, text)
+    elif scheme.layout is Layout.STAMPED:
+        value = signature_of(scheme, request).replace(f"t={NOW // 1000}", f"t={text}")
+        odd = with_header(request, scheme.names[0].signature, value)
+    else:
+        odd = changed(request, body=request.body.replace(str(NOW).encode(), b'"' + text.encode() + b'"'))
+    assert refusal(scheme, odd) is not None
+
+
+def test_signed_id_counts() -> None:
+    for scheme in (scheme for scheme in SCHEMES.values() if scheme.signs_id):
+        request = delivery(scheme)
+        name = scheme.names[0].id
+        assert refusal(scheme, with_header(request, name, "d-2")) is Reason.MISMATCH
+        for odd in ("d 1", "d-1\x00", "d" * 300, "dü"):
+            assert refusal(scheme, with_header(request, name, odd)) is Reason.MALFORMED
+
+
+@pytest.mark.parametrize("name", ["square", "twilio", "generic_id"])
+def test_url_counts_where_it_is_signed(name: str) -> None:
+    scheme = SCHEMES[name]
+    request = delivery(scheme)
+    for url in (request.url + "&x=1", request.url.replace("https", "http"), request.url.replace("inbox", "inbax")):
+        assert refusal(scheme, changed(request, url=url)) is not None
+
+
+def test_one_providers_request_does_not_pass_as_anothers() -> None:
+    for name, scheme in SCHEMES.items():
+        request = delivery(scheme)
+        twins = {"github", "meta"} if name in ("github", "meta") else {name}
+        twins |= {"svix"} if name == "standard_webhooks" else set()
+        for other, reader in SCHEMES.items():
+            assert (refusal(reader, request) is None) == (other in twins), (name, other)
+
+
+def test_svix_prefers_its_own_names_and_never_mixes_families() -> None:
+    scheme = preset("svix")
+    svix = delivery(scheme)
+    standard = delivery(preset("standard_webhooks"))
+    assert refusal(scheme, standard) is None
+    both = changed(svix, headers=[*pairs(svix), ("webhook-id", "z"), ("webhook-timestamp", "0")])
+    assert refusal(scheme, both) is None
+    mixed = [pair for pair in pairs(svix) if pair[0] != "svix-id"]
+    mixed.append(("webhook-id", "d-1"))
+    assert refusal(scheme, changed(svix, headers=mixed)) is Reason.MISSING_HEADER
+
+
+def test_unknown_versions_are_ignored_beside_a_right_one() -> None:
+    scheme = preset("standard_webhooks")
+    request = delivery(scheme)
+    right = request.headers.one("webhook-signature")
+    for value in (f"v2,abc {right}", f"{right} v1a,AAAA", f"v1,{'A' * 43}= {right}", f"junk {right}"):
+        assert refusal(scheme, with_header(request, "webhook-signature", value)) is None
+    only_unknown = right.replace("v1,", "v2,")
+    assert refusal(scheme, with_header(request, "webhook-signature", only_unknown)) is Reason.MALFORMED
+
+
+def test_list_of_signatures_is_bounded() -> None:
+    scheme = preset("pagerduty")
+    request = delivery(scheme)
+    right = request.headers.one("x-pagerduty-signature")
+    flood = ",".join(["v1=00"] * 16 + [right])
+    assert refusal(scheme, with_header(request, "x-pagerduty-signature", flood)) is Reason.MALFORMED
+
+
+def test_stripe_header_in_any_order_with_one_time_only() -> None:
+    scheme = preset("stripe")
+    request = delivery(scheme)
+    stamp, signature = request.headers.one("stripe-signature").split(",")
+    for value in (f"{signature},{stamp}", f"v0=abc,{signature},{stamp}", f"{stamp},v1=00,{signature}"):
+        assert refusal(scheme, with_header(request, "stripe-signature", value)) is None
+    for value in (f"{stamp},{stamp},{signature}", f"t=1,{stamp},{signature}", signature, stamp, f"t=,{signature}"):
+        assert refusal(scheme, with_header(request, "stripe-signature", value)) is Reason.MALFORMED
+
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+def test_twilio_json_request_does_not_pass_as_an_empty_form() -> None:
+    scheme = preset("twilio")
+    request = delivery(scheme)
+    emptied = with_header(changed(request, body=b""), "content-type", FORM["content-type"])
+    assert refusal(scheme, emptied) is Reason.MISMATCH
+
+
+def test_twilio_body_without_hash_must_be_a_form() -> None:
+    """A signature over the bare URL must not carry whatever body is put under it."""
+    scheme, secret = preset("twilio"), Secret("current", "token")
+    empty = deliver(scheme, secret, URL, b"", NOW, headers=FORM)
+    assert refusal(scheme, empty, [secret]) is None
+    for content_type in ("application/json", "text/plain", "multipart/form-data"):
+        filled = with_header(changed(empty, body=b'{"evil":1}'), "content-type", content_type)
+        assert refusal(scheme, filled, [secret]) is Reason.MALFORMED
+    assert refusal(scheme, changed(empty, body=b"=", headers=[("x-twilio-signature", "x")]), [secret]) is not None
+
+
+@pytest.mark.parametrize("body", [b"\xff=1", b"a=%ff", b"a=%ed%a0%80", b"&".join([b"a=1"] * 2001)])
+def test_twilio_form_that_cannot_be_read_is_malformed(body: bytes) -> None:
+    request = WebhookRequest.build("POST", URL, {**FORM, "x-twilio-signature": "AAAA"}, body)
+    assert refusal(preset("twilio"), request) is Reason.MALFORMED
+
+
+def test_twilio_body_hash_named_twice_is_refused() -> None:
+    scheme = preset("twilio")
+    request = delivery(scheme)
+    twice = changed(request, url=request.url + "&bodySHA256=" + "0" * 64)
+    assert refusal(scheme, twice) is Reason.MALFORMED
+
+
+@pytest.mark.parametrize("body", [b"[1]", b'"x"', b"{}", b"{", b"\xff", b'{"webhookTimestamp":true}', b"[" * 100_000])
+def test_linear_body_without_a_time_is_refused_even_if_signed(body: bytes) -> None:
+    from millrace.signatures.signing import sign
+
+    scheme = preset("linear")
+    headers = sign(scheme, secret_of(scheme), body, NOW)
+    assert refusal(scheme, WebhookRequest.build("POST", URL, headers, body)) is Reason.MALFORMED
+
+
+def test_refusal_tells_the_sender_nothing() -> None:
+    told = set()
+    for scheme in SCHEMES.values():
+        for request in (delivery(scheme), changed(delivery(scheme), headers=[])):
+            with pytest.raises(SignatureInvalid) as refused:
+                verify(scheme, changed(request, body=b"{}"), [secret_of(scheme)], NOW)
+            told.add((str(refused.value), refused.value.code, repr(refused.value.args)))
+    assert len(told) == 1
