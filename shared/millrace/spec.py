@@ -12,6 +12,7 @@ from enum import StrEnum
 #: Names for priorities; a number from 0 to 9999 serves as well. Higher runs first.
 PRIORITIES = {"low": 0, "normal": 50, "high": 100, "critical": 200}
 MAX_PRIORITY = 9999
+WEEK_SECONDS = 7 * 86_400
 
 #: One invocation of an HTTP API carries at most 6 MB.
 MAX_BODY_BYTES = 6 * 1024 * 1024
@@ -91,3 +92,15 @@ class QueueSpec:
     @property
     def lease_ms(self) -> int:
         return int(self.lease_seconds * 1000)
+
+    def message_ttl(self, received_at: int) -> int:
+        """When DynamoDB may forget a message, in seconds: a week past retention and window.
+
+        TTL cleans up after the queue and must never run ahead of it.
+        """
+        keep = max(self.retention.max_age_seconds, self.idempotency.window_seconds)
+        return received_at // 1000 + keep + WEEK_SECONDS
+
+    def whereabouts_ttl(self, received_at: int) -> int:
+        """What says that a message moved or died must outlive the message, or a dead one would look done."""
+        return self.message_ttl(received_at) + self.retention.dead_letter_seconds + WEEK_SECONDS

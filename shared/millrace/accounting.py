@@ -1,0 +1,105 @@
+"""The queue's book-keeping: depth, totals and rates, all in one item of which every write is shared by many messages.
+
+Depth is `entries + credits granted but unspent + endings not yet booked + losses`. It may stand too high after a
+crash (the sweep mends that), never too low: `max_depth` is a promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millrace.clock import DAY, MINUTE
+
+#: Minutes for which arrivals and endings are kept for the rate.
+RATE_MINUTES = 5
+#: Credits granted in one minute may be spent until the end of the next.
+GRANT_MINUTES = 2
+#: How far two machines' clocks may differ before a credit could be spent after the sweep gave it up.
+SKEW_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """One queue's counters, as read. A queue that nobody used yet has them all at zero."""
+
+    tenant: str
+    queue: str
+    depth: int = 0
+    sequence: int = 0  #: the last order number given out, for ordered queues
+    returned: int = 0  #: credits given back since ever; a count that only grows
+    epoch: int = 0  #: how often the sweep mended the depth; an ending booked under an older one does not count
+    paused_at: int = 0
+    paused_by: str = ""
+    arrived: int = 0
+    done: int = 0
+    failed: int = 0
+    dead: int = 0
+    grants: Mapping[int, int] = field(default_factory=dict)  #: minute → credits granted in it
+    arrivals: Mapping[int, int] = field(default_factory=dict)  #: minute → messages accepted
+    endings: Mapping[int, int] = field(default_factory=dict)  #: minute → messages done
+    dead_days: Mapping[int, int] = field(default_factory=dict)  #: day of failure → dead letters still there
+    pace_at: int = 0  #: when the next start is due under the queue's rate limit
+    mended_at: int = 0
+
+    def spendable_grants(self, now: int) -> int:
+        """Credits that somebody may still spend: at most as many as were granted lately."""
+        first = (now - SKEW_MS) // MINUTE - GRANT_MINUTES + 1
+        return sum(count for minute, count in self.grants.items() if minute >= first)
+
+    def per_minute(self, now: int) -> tuple[float, float]:
+        """Messages accepted and done a minute, over the last full minutes."""
+        current = now // MINUTE
+        window = range(current - RATE_MINUTES, current)
+        arrivals = sum(self.arrivals.get(minute, 0) for minute in window)
+        endings = sum(self.endings.get(minute, 0) for minute in window)
+        return arrivals / RATE_MINUTES, endings / RATE_MINUTES
+
+    def dead_letters(self, now: int, kept_seconds: int) -> int:
+        """Dead letters that can still be inspected."""
+        first = (now - kept_seconds * 1000) // DAY
+        return sum(count for day, count in self.dead_days.items() if day >= first)
+
+    def stale_minutes(self, now: int) -> tuple[int, ...]:
+        """Minutes that no reader needs any more: whoever writes next takes them out."""
+        first = now // MINUTE - RATE_MINUTES - 1
+        return tuple(sorted({m for m in (*self.grants, *self.arrivals, *self.endings) if m < first}))
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Credits wanted from the counter, and the arrivals to book with them."""
+
+    count: int
+    max_depth: int
+    now: int
+    numbers: int = 0  #: order numbers to take with them, in an ordered queue
+    arrived: int = 0
+    stale_minutes: tuple[int, ...] = ()
+
+    @property
+    def minute(self) -> int:
+        return self.now // MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a batch of endings adds up to: one write however many they are."""
+
+    now: int
+    epoch: int = 0
+    ended: int = 0  #: entries out of the queue: so many credits come back
+    done: int = 0
+    failed: int = 0
+    arrived: int = 0
+    unspent: int = 0  #: credits handed back unused, still within their time
+    dead: Mapping[int, int] = field(default_factory=dict)  #: day of failure → dead letters come (+) or gone (-)
+    stale_minutes: tuple[int, ...] = ()
+
+    @property
+    def minute(self) -> int:
+        return self.now // MINUTE
+
+    @property
+    def credits(self) -> int:
+        return self.ended + self.unspent

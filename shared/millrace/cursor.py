@@ -1,0 +1,33 @@
+"""Page cursors: opaque to the caller, checked when they come back."""
+
+from __future__ import annotations
+
+import binascii
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+
+from millrace.errors import InvalidCursor, InvalidField
+
+MAX_PAGE = 500
+
+
+def encode_cursor(scope: str, *position: str) -> str:
+    """A cursor good for one list (`scope`) only."""
+    return urlsafe_b64encode(json.dumps([scope, *position]).encode()).rstrip(b"=").decode()
+
+
+def decode_cursor(scope: str, cursor: str, parts: int) -> list[str]:
+    """The position that `encode_cursor` was given. Raises InvalidCursor for anything else."""
+    try:
+        found = json.loads(urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4)))
+    except (ValueError, binascii.Error, RecursionError):
+        raise InvalidCursor from None
+    fits = isinstance(found, list) and len(found) == parts + 1 and all(isinstance(part, str) for part in found)
+    if not fits or found[0] != scope:
+        raise InvalidCursor
+    return found[1:]
+
+
+def check_page(limit: int) -> None:
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidField("limit", f"{limit} is out of range", f"1 to {MAX_PAGE}")

@@ -1,0 +1,128 @@
+"""Dead letters afterwards: list, look at, replay, purge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from millrace.body import read_body
+from millrace.cursor import check_page, decode_cursor, encode_cursor
+from millrace.drafts import RESERVED
+from millrace.enqueue import Receipt, enqueue
+from millrace.errors import NotFound
+from millrace.lanes import may_set_priority
+from millrace.message import DeadLetter, Draft, Reason
+from millrace.queue import Queue
+
+#: Letters read at most for one page of a filtered list; the cursor goes on from there.
+SCAN_LIMIT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class LetterFilter:
+    """Which dead letters to list or replay."""
+
+    failed_from: int = 0
+    failed_before: int = 9_999_999_999_999
+    reason: Reason | None = None
+    error_text: str = ""
+    project: str | None = None
+    correlation_id: str | None = None
+
+    def matches(self, letter: DeadLetter) -> bool:
+        right_reason = self.reason is None or letter.reason is self.reason
+        right_error = self.error_text.lower() in f"{letter.error_type}: {letter.error}".lower()
+        right_project = self.project is None or letter.project == self.project
+        right_correlation = self.correlation_id is None or letter.message.correlation_id == self.correlation_id
+        return right_reason and right_error and right_project and right_correlation
+
+
+EVERY_LETTER = LetterFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """A page of dead letters, newest first unless asked otherwise."""
+
+    items: list[DeadLetter]
+    next: str | None
+
+
+def list_dead_letters(
+    queue: Queue,
+    *,
+    only: LetterFilter = EVERY_LETTER,
+    limit: int = 50,
+    cursor: str | None = None,
+    newest_first: bool = True,
+) -> Letters:
+    """A page of the queue's dead letters; may hold fewer than `limit` and still go on, when the filter matches little."""
+    check_page(limit)
+    scope = f"dead#{queue.tenant}#{queue.spec.name}#{'new' if newest_first else 'old'}"
+    after, upto = f"{only.failed_from:013d}", f"{only.failed_before:013d}"
+    if cursor is not None:
+        (position,) = decode_cursor(scope, cursor, 1)
+        after, upto = (after, position) if newest_first else (position, upto)
+    found: list[DeadLetter] = []
+    scanned = 0
+    while True:
+        page = queue.store.read_dead_letters(
+            queue.tenant, queue.spec.name, after, upto, min(limit, 100), newest_first=newest_first
+        )
+        scanned += len(page.items)
+        for letter in page.items:
+            if only.matches(letter) and letter.ttl * 1000 > queue.now():
+                found.append(letter)
+            if len(found) == limit:
+                return Letters(found, encode_cursor(scope, letter.sk))
+        if page.next is None:
+            return Letters(found, None)
+        if scanned >= SCAN_LIMIT:
+            return Letters(found, encode_cursor(scope, page.next))
+        after, upto = (after, page.next) if newest_first else (page.next, upto)
+
+
+def get_dead_letter(queue: Queue, letter_id: str) -> DeadLetter:
+    """One dead letter by its id (`failed_at#message_id`)."""
+    letter = queue.store.get_dead_letter(queue.tenant, queue.spec.name, letter_id)
+    if letter is None:
+        raise NotFound("dead letter", letter_id)
+    return letter
+
+
+def body_of_letter(queue: Queue, letter: DeadLetter) -> bytes:
+    return read_body(letter.message.body, queue.runtime.blobs)
+
+
+def replay(queue: Queue, letter: DeadLetter, job: str) -> Receipt:
+    """Enqueue a dead letter again, as a new message that points to its origin and keeps its correlation id.
+
+    Once for each `job`, however often it is called or whatever crashes in between: the new message's id comes from
+    the letter and the job.
+    """
+    if letter.replay_job == job:
+        message = letter.message
+        return Receipt(letter.replayed_as, message.correlation_id, message.idempotency_key, duplicate=True)
+    draft = Draft(
+        read_body(letter.message.body, queue.runtime.blobs),
+        content_type=letter.message.content_type,
+        headers=letter.message.headers,
+        key=letter.key,
+        priority=letter.priority if may_set_priority(queue.spec.ordering) else None,
+        project=letter.project,
+        labels=letter.labels,
+        correlation_id=letter.message.correlation_id,
+        source=letter.message.source,
+        origin=letter.message.id,
+    )
+    receipt = enqueue(queue, draft, own_key=f"{RESERVED}replay{RESERVED}{letter.sk}{RESERVED}{job}")
+    queue.store.mark_replayed(replace(letter, replayed_at=queue.now(), replayed_as=receipt.message_id, replay_job=job))
+    return receipt
+
+
+def purge_dead_letter(queue: Queue, letter_id: str) -> None:
+    """Forget a dead letter for good."""
+    if not queue.store.delete_dead_letter(queue.tenant, queue.spec.name, letter_id):
+        raise NotFound("dead letter", letter_id)
+    failed_at = int(letter_id.split("#", 1)[0])
+    queue.runtime.books.died(queue, failed_at, -1)
+    queue.runtime.books.flush(queue)

@@ -1,0 +1,37 @@
+"""A message's workflow state: a document of its consumer's own, readable and writable only under a live claim."""
+
+from __future__ import annotations
+
+from millrace.errors import InvalidField, StaleClaim, StaleState
+from millrace.finish import stale
+from millrace.message import Document, Entry
+from millrace.queue import Queue
+from millrace.store import Applied, Refused
+
+MAX_DOCUMENT_BYTES = 64 * 1024
+
+
+def read_document(queue: Queue, entry: Entry) -> Document:
+    """The document under a claim; version 0 and empty when none was written. Raises StaleClaim."""
+    current = queue.store.get_entry(entry.place)
+    if current is None or current.token != entry.token or not current.live(queue.now()):
+        raise StaleClaim(entry.id, entry.version, current.version if current else None)
+    return queue.store.get_records(entry.id).document or Document(b"", 0)
+
+
+def write_document(queue: Queue, entry: Entry, content: bytes, version: int) -> Document:
+    """Replace the document read at `version`, while the claim is live: one transaction, four write units and up.
+
+    Raises StaleClaim or StaleState; then nothing was written.
+    """
+    if len(content) > MAX_DOCUMENT_BYTES:
+        raise InvalidField("state", f"{len(content)} bytes", f"at most {MAX_DOCUMENT_BYTES} bytes")
+    document = Document(content, version + 1, queue.spec.whereabouts_ttl(entry.enqueued_at))
+    outcome = queue.store.put_document(entry, document, queue.now())
+    if isinstance(outcome, Applied):
+        return document
+    if isinstance(outcome, Refused):
+        if outcome.current is None:
+            raise stale(queue, entry)
+        raise StaleState(entry.id, version, outcome.current.version)
+    raise outcome.cause

@@ -1,0 +1,163 @@
+"""Finish: ack, nack, release, extend. Every write carries the claim's token; a stale one changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from millrace.bury import bury
+from millrace.drafts import due_after
+from millrace.errors import MillraceError, StaleClaim
+from millrace.history import history_with
+from millrace.lanes import order_of, waiting_place
+from millrace.message import Attempt, Entry, Message, Reason, Result, Whereabouts
+from millrace.queue import Queue
+from millrace.retry import RetryAt, decide
+from millrace.store import Applied, Outcome, Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run failed."""
+
+    error_type: str
+    error: str
+
+
+def ack(queue: Queue, entries: Sequence[Entry], results: Sequence[bytes | None] = ()) -> list[MillraceError | None]:
+    """Record that claimed messages are done: None for each that is, else why not.
+
+    The deletion of the entry is the commit; the result follows it. Repeating an ack that succeeded succeeds again.
+    One write unit each, one more where the result is kept, and one for the whole batch.
+    """
+    epoch = queue.state().epoch
+    outcomes = queue.store.end_entries(entries)
+    done = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, Applied)]
+    if done and queue.spec.idempotency.cache_result:
+        queue.store.put_results(
+            [_result(queue, entries[number], results[number] if results else None) for number in done]
+        )
+    if done:
+        queue.runtime.books.ended(queue, epoch, len(done), done=len(done))
+    return [_ack_answer(queue, entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True)]
+
+
+def _result(queue: Queue, entry: Entry, snapshot: bytes | None) -> Result:
+    now = queue.now()
+    return Result(entry.id, entry.nonce, entry.version, now, snapshot or b"", queue.spec.message_ttl(now))
+
+
+def _ack_answer(queue: Queue, entry: Entry, outcome: Outcome[Entry]) -> MillraceError | None:
+    if isinstance(outcome, Refused) and outcome.current is None:
+        return _ended_earlier(queue, entry)
+    return failure_of(entry, outcome)
+
+
+def _ended_earlier(queue: Queue, entry: Entry) -> MillraceError | None:
+    """The entry is gone: by this very claim (its answer was lost), or by a later one?"""
+    records = queue.store.get_records(entry.id)
+    whereabouts, result = records.whereabouts, records.result
+    taken_out = whereabouts and whereabouts.nonce == entry.nonce and (whereabouts.dead_letter or whereabouts.purged_at)
+    other_claim = result and result.nonce == entry.nonce and result.version != entry.version
+    moved = whereabouts and whereabouts.nonce == entry.nonce and whereabouts.place not in (None, entry.place)
+    if taken_out or other_claim or moved:
+        return StaleClaim(entry.id, entry.version, result.version if other_claim and result else None)
+    return None
+
+
+def failure_of(entry: Entry, outcome: Outcome[Entry]) -> MillraceError | None:
+    """What to tell the holder of a claim about a write that carried its token."""
+    match outcome:
+        case Applied():
+            return None
+        case Refused(current):
+            return StaleClaim(entry.id, entry.version, current.version if current else None)
+        case unknown:
+            return unknown.cause
+
+
+def nack(
+    queue: Queue,
+    entry: Entry,
+    message: Message,
+    failure: Failure,
+    *,
+    delay_ms: int | None = None,
+    lost: Attempt | None = None,
+) -> RetryAt | None:
+    """Record a failed run: back to the queue after its backoff, or, attempts used up, to the dead letters (None).
+
+    Raises StaleClaim when the claim is no longer the newest. A retry costs six write units, whatever the body.
+    """
+    now = queue.now()
+    if delay_ms is not None:
+        due_after(now, delay_ms)
+    failed = replace(entry, attempts=entry.attempts + 1)
+    run = Attempt(failed.attempts, entry.version, entry.owner, entry.since, now, failure.error_type, failure.error)
+    runs = [lost, run] if lost else [run]
+    decision = decide(queue.spec.delivery, failed.attempts, now, queue.runtime.chance, delay_ms)
+    if isinstance(decision, RetryAt):
+        move(queue, entry, failed, decision.due, history_with(queue, entry, runs))
+        queue.runtime.books.failed(queue)
+        return decision
+    buried = bury(
+        queue, failed, message, Reason.EXHAUSTED, error_type=failure.error_type, error=failure.error, attempts=runs
+    )
+    if not buried:
+        raise stale(queue, entry)
+    queue.runtime.books.failed(queue)
+    return None
+
+
+def reject(queue: Queue, entry: Entry, message: Message, failure: Failure, lost: Attempt | None = None) -> None:
+    """Straight to the dead letters: the handler says that no retry can help."""
+    failed = replace(entry, attempts=entry.attempts + 1)
+    run = Attempt(
+        failed.attempts, entry.version, entry.owner, entry.since, queue.now(), failure.error_type, failure.error
+    )
+    runs = [lost, run] if lost else [run]
+    if not bury(
+        queue, failed, message, Reason.REJECTED, error_type=failure.error_type, error=failure.error, attempts=runs
+    ):
+        raise stale(queue, entry)
+
+
+def move(queue: Queue, entry: Entry, changed: Entry, due: int, history: tuple[Attempt, ...]) -> None:
+    """Give a claimed entry back to wait until `due`. In an ordered queue it waits in place, and keeps blocking."""
+    place = entry.place
+    if not queue.spec.ordering.ordered:
+        place = waiting_place(entry.place.pk, due, order_of(entry.place))
+    new = replace(changed.unclaimed(), place=place, due=due)
+    ttl = queue.spec.whereabouts_ttl(entry.enqueued_at)
+    whereabouts = Whereabouts(entry.id, entry.nonce, place, ttl, history=history)
+    error = failure_of(entry, queue.store.move_entry(entry, new, whereabouts))
+    if error:
+        raise error
+
+
+def release(queue: Queue, entries: Sequence[Entry]) -> list[MillraceError | None]:
+    """Give claimed messages back at once, charging no attempt. One write unit each."""
+    outcomes = queue.store.hold_entries([entry.unclaimed() for entry in entries], [entry.token for entry in entries])
+    return [failure_of(entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True)]
+
+
+def snooze(queue: Queue, entry: Entry, until: int) -> None:
+    """Give a claimed message back until a time, charging no attempt."""
+    due_after(queue.now(), until - queue.now(), "until")
+    move(queue, entry, entry, until, history_with(queue, entry, ()))
+
+
+def extend(queue: Queue, entries: Sequence[Entry], lease_ms: int | None = None) -> list[Entry | MillraceError]:
+    """Heartbeat: the claims with a new end, or why not. One write unit each."""
+    until = queue.now() + (queue.spec.lease_ms if lease_ms is None else lease_ms)
+    extended = [replace(entry, until=until) for entry in entries]
+    outcomes = queue.store.hold_entries(extended, [entry.token for entry in entries])
+    return [
+        failure_of(entry, outcome) or longer for entry, longer, outcome in zip(entries, extended, outcomes, strict=True)
+    ]
+
+
+def stale(queue: Queue, entry: Entry) -> StaleClaim:
+    """The error for a claim that lost its entry, naming the current version."""
+    current = queue.store.get_entry(entry.place)
+    return StaleClaim(entry.id, entry.version, current.version if current else None)

@@ -1,0 +1,91 @@
+"""A queue at work: its definition, its store, and the time and chance that its verbs use."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from millrace.accounting import QueueState
+from millrace.books import Books
+from millrace.clock import Chance, Clock, Entropy, system_chance, system_clock, system_entropy
+from millrace.credits import Credits
+from millrace.errors import InvalidField
+from millrace.ids import Orders
+from millrace.lanes import partition
+from millrace.spec import QueueSpec
+from millrace.store import Blobs, Store
+
+TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
+QUEUE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+#: How long a read of the queue's state serves the verbs that only glance at it.
+GLANCE_MS = 1_000
+
+
+class Runtime:
+    """What all queues of one process share: store, blobs, clock, randomness, credits."""
+
+    def __init__(
+        self,
+        store: Store,
+        blobs: Blobs,
+        *,
+        clock: Clock = system_clock,
+        entropy: Entropy = system_entropy,
+        chance: Chance = system_chance,
+    ) -> None:
+        self.store = store
+        self.blobs = blobs
+        self.clock = clock
+        self.entropy = entropy
+        self.chance = chance
+        self.orders = Orders(clock, entropy)
+        self.credits = Credits(store, clock)
+        self.books = Books()
+
+    def queue(self, tenant: str, spec: QueueSpec) -> Queue:
+        """The queue of one tenant."""
+        if not TENANT.fullmatch(tenant):
+            raise InvalidField("tenant", f"{tenant!r} is malformed", "1 to 48 letters, digits, '_' and '-'")
+        if not QUEUE_NAME.fullmatch(spec.name):
+            raise InvalidField(
+                "queue", f"{spec.name!r} is malformed", "a letter, then up to 63 letters, digits and '_'"
+            )
+        return Queue(tenant, spec, self)
+
+
+@dataclass(slots=True)
+class _Glance:
+    state: QueueState | None = None
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One tenant's queue. The verbs of the library are functions that take it first."""
+
+    tenant: str
+    spec: QueueSpec
+    runtime: Runtime
+    _glance: _Glance = field(default_factory=_Glance, repr=False, compare=False)
+
+    @property
+    def store(self) -> Store:
+        return self.runtime.store
+
+    def now(self) -> int:
+        return self.runtime.clock()
+
+    def partitions(self) -> list[str]:
+        return [partition(self.tenant, self.spec.name, shard) for shard in range(self.spec.shards)]
+
+    def state(self, *, fresh: bool = False) -> QueueState:
+        """The queue's counters, up to a second old: half a read unit."""
+        now = self.now()
+        glance = self._glance
+        if fresh or glance.state is None or now - glance.at >= GLANCE_MS:
+            glance.state, glance.at = self.store.get_queue_state(self.tenant, self.spec.name), now
+        return glance.state
+
+    def saw(self, state: QueueState) -> None:
+        """Remember a state that came with another answer, so that it need not be read."""
+        self._glance.state, self._glance.at = state, self.now()

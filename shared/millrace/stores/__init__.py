@@ -1,0 +1,1 @@
+"""Stores that keep the queue: `dynamodb` for the cloud and the laptop, `memory` for tests and embedding."""

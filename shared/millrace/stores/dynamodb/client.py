@@ -1,0 +1,35 @@
+"""The connection to DynamoDB: one client, no hidden retries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+@dataclass(frozen=True, slots=True)
+class TableNames:
+    queue: str
+    dead_letters: str
+
+
+def dynamodb_client(*, endpoint_url: str | None = None, region: str | None = None) -> DynamoDBClient:
+    """A client that sends each request once.
+
+    Whether a request may be repeated depends on what it writes, so the store decides it, not the SDK: booking an
+    ending twice would let the queue grow past its limit.
+    """
+    config = Config(
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        connect_timeout=2,
+        read_timeout=6,
+        max_pool_connections=32,
+        tcp_keepalive=True,
+        parameter_validation=False,
+    )
+    return boto3.client("dynamodb", endpoint_url=endpoint_url, region_name=region, config=config)

@@ -1,0 +1,134 @@
+"""Messages in DynamoDB, and what is kept under their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from millrace.errors import StoreUnavailable
+from millrace.message import Message, Records, Result, Whereabouts
+from millrace.store import APPLIED, Outcome, Refused, Unknown
+from millrace.stores.dynamodb import statements
+from millrace.stores.dynamodb.calls import DUPLICATE, Answer, Calls, ConditionFailed
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.items import (
+    DOCUMENT,
+    MESSAGE,
+    RESULT,
+    WHEREABOUTS,
+    Item,
+    document_of,
+    message_item,
+    message_key,
+    message_of,
+    result_item,
+    result_of,
+    whereabouts_of,
+)
+from millrace.stores.dynamodb.tables import MessageItem, Requests, ResultItem
+
+READ_BATCH = 100
+
+
+class Messages:
+    """The queue table's messages, their whereabouts, results and documents."""
+
+    _calls: Calls
+    _requests: Requests
+    _names: TableNames
+
+    def put_messages(self, messages: Sequence[Message]) -> list[Outcome[Message]]:
+        table = self._names.queue
+        if len(messages) == 1:
+            return [self._put_message(messages[0])]
+        answers = self._calls.batch([statements.insert(table, message_item(message)) for message in messages])
+        taken = [m.id for answer, m in zip(answers, messages, strict=True) if answer.code == DUPLICATE]
+        there = self.get_messages(taken) if taken else {}
+        return [self._committed(answer, m, there.get(m.id)) for answer, m in zip(answers, messages, strict=True)]
+
+    def _put_message(self, message: Message, old_nonce: str | None = None) -> Outcome[Message]:
+        free = MessageItem.pk.does_not_exist()
+        condition = free if old_nonce is None else MessageItem.nonce == old_nonce
+        try:
+            self._calls.send("put_item", **self._requests.put(self._names.queue, message_item(message), condition))
+        except ConditionFailed as refusal:
+            current = message_of(refusal.item, message.id) if refusal.item else None
+            return APPLIED if current and current.nonce == message.nonce else Refused(current)
+        except StoreUnavailable as error:
+            return Unknown(error)
+        return APPLIED
+
+    def _committed(self, answer: Answer, message: Message, current: Message | None) -> Outcome[Message]:
+        if not answer.code:
+            return APPLIED
+        if answer.code == DUPLICATE and current is not None:
+            return APPLIED if current.nonce == message.nonce else Refused(current)
+        return Unknown(StoreUnavailable(f"DynamoDB gave no clear answer to a batched commit: {answer.code}."))
+
+    def replace_message(self, message: Message, old_nonce: str) -> Outcome[Message]:
+        return self._put_message(message, old_nonce)
+
+    def get_messages(self, ids: Sequence[str]) -> dict[str, Message]:
+        found: dict[str, Message] = {}
+        wanted = list(dict.fromkeys(ids))
+        for start in range(0, len(wanted), READ_BATCH):
+            keys = [message_key(message_id, MESSAGE) for message_id in wanted[start : start + READ_BATCH]]
+            for item in self._read_all(keys):
+                message_id = item["pk"]["S"][2:]
+                found[message_id] = message_of(item, message_id)
+        return found
+
+    def _read_all(self, keys: list[Item]) -> list[Item]:
+        """Every item that exists: one left out for want of capacity must not pass for missing."""
+        items: list[Item] = []
+        for _ in range(READ_BATCH):
+            answer = self._calls.send(
+                "batch_get_item", RequestItems={self._names.queue: {"Keys": keys, "ConsistentRead": True}}
+            )
+            items += answer["Responses"].get(self._names.queue, [])
+            unread = answer.get("UnprocessedKeys", {}).get(self._names.queue)
+            if not unread:
+                return items
+            keys = unread["Keys"]
+        raise StoreUnavailable("DynamoDB kept leaving messages unread: the table is short of capacity.")
+
+    def put_results(self, results: Sequence[Result]) -> None:
+        table = self._names.queue
+        items = [result_item(result) for result in results]
+        if len(items) == 1:
+            self._put_result(items[0])
+            return
+        answers = self._calls.batch([statements.insert(table, item) for item in items])
+        for item, answer in zip(items, answers, strict=True):
+            if answer.code == DUPLICATE:
+                self._put_result(item)
+
+    def _put_result(self, item: Item) -> None:
+        older = ResultItem.at <= int(item["at"]["N"])
+        request = self._requests.put(self._names.queue, item, ResultItem.pk.does_not_exist() | older)
+        try:
+            self._calls.send("put_item", **request)
+        except (ConditionFailed, StoreUnavailable):
+            # Losing a snapshot loses an answer to a repeat, never the truth: the entry's deletion was the commit.
+            return
+
+    def get_records(self, message_id: str) -> Records:
+        answer = self._calls.send(
+            "query",
+            TableName=self._names.queue,
+            KeyConditionExpression="pk = :pk",
+            ExpressionAttributeValues={":pk": message_key(message_id, MESSAGE)["pk"]},
+            ConsistentRead=True,
+        )
+        items = {item["sk"]["S"]: item for item in answer["Items"]}
+        return Records(
+            message_of(items[MESSAGE], message_id) if MESSAGE in items else None,
+            whereabouts_of(items[WHEREABOUTS], message_id) if WHEREABOUTS in items else None,
+            result_of(items[RESULT], message_id) if RESULT in items else None,
+            document_of(items[DOCUMENT]) if DOCUMENT in items else None,
+        )
+
+    def get_whereabouts(self, message_id: str) -> Whereabouts | None:
+        answer = self._calls.send(
+            "get_item", TableName=self._names.queue, Key=message_key(message_id, WHEREABOUTS), ConsistentRead=True
+        )
+        return whereabouts_of(answer["Item"], message_id) if "Item" in answer else None

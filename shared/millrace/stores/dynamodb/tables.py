@@ -1,0 +1,197 @@
+"""The two tables as PynamoDB models: their keys, their attributes, and the typed conditions of single-item writes.
+
+`items.py` spells the items; a test holds that both name the same attributes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pynamodb.attributes import BinaryAttribute, MapAttribute, NumberAttribute, TTLAttribute, UnicodeAttribute
+from pynamodb.connection import Connection
+from pynamodb.connection.base import MetaTable
+from pynamodb.constants import ITEM, KEY, PAY_PER_REQUEST_BILLING_MODE, STREAM_NEW_IMAGE
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
+from pynamodb.models import Model
+
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.items import Item
+
+
+class _Keyed(Model):
+    pk = UnicodeAttribute(hash_key=True)
+    sk = UnicodeAttribute(range_key=True)
+
+
+class EntryItem(_Keyed):
+    """A message's place in a queue."""
+
+    id = UnicodeAttribute()
+    nonce = UnicodeAttribute()
+    at = NumberAttribute()
+    expires = NumberAttribute()
+    priority = NumberAttribute()
+    corr = UnicodeAttribute()
+    key = UnicodeAttribute()
+    project = UnicodeAttribute()
+    labels = UnicodeAttribute()
+    attempts = NumberAttribute()
+    deliveries = NumberAttribute()
+    version = NumberAttribute()
+    due = NumberAttribute()
+    token = UnicodeAttribute()
+    until = NumberAttribute()
+    since = NumberAttribute()
+    owner = UnicodeAttribute()
+
+
+class _MessageAttributes(_Keyed):
+    tenant = UnicodeAttribute()
+    queue = UnicodeAttribute()
+    nonce = UnicodeAttribute()
+    shard = NumberAttribute()
+    place = UnicodeAttribute()
+    size = NumberAttribute()
+    type = UnicodeAttribute()
+    at = NumberAttribute()
+    dedupe = NumberAttribute()
+    body = BinaryAttribute(null=True, legacy_encoding=False)
+    blob = UnicodeAttribute(null=True)
+    digest = BinaryAttribute(null=True, legacy_encoding=False)
+    headers: MapAttribute[str, Any] = MapAttribute(null=True)  # type: ignore[no-untyped-call]
+    packing = UnicodeAttribute(null=True)
+    corr = UnicodeAttribute(null=True)
+    idem = UnicodeAttribute(null=True)
+    source = UnicodeAttribute(null=True)
+    origin = UnicodeAttribute(null=True)
+    run = UnicodeAttribute(null=True)
+    ttl = TTLAttribute()
+
+
+class MessageItem(_MessageAttributes):
+    """What was accepted."""
+
+
+class WhereaboutsItem(_Keyed):
+    """Where a message's entry went."""
+
+    nonce = UnicodeAttribute()
+    place_pk = UnicodeAttribute()
+    place_sk = UnicodeAttribute()
+    dead = UnicodeAttribute()
+    purged = NumberAttribute()
+    history = UnicodeAttribute()
+    ttl = TTLAttribute()
+
+
+class ResultItem(_Keyed):
+    """What a finished message gave."""
+
+    nonce = UnicodeAttribute()
+    version = NumberAttribute()
+    at = NumberAttribute()
+    snapshot = BinaryAttribute(legacy_encoding=False)
+    ttl = TTLAttribute()
+
+
+class DocumentItem(_Keyed):
+    """A message's workflow state."""
+
+    content = BinaryAttribute(legacy_encoding=False)
+    version = NumberAttribute()
+    ttl = TTLAttribute()
+
+
+class QueueStateItem(_Keyed):
+    """A queue's counters; those by minute and day are named as they come."""
+
+    depth = NumberAttribute(null=True)
+    sequence = NumberAttribute(null=True)
+    returned = NumberAttribute(null=True)
+    epoch = NumberAttribute(null=True)
+    paused = NumberAttribute(null=True)
+    paused_by = UnicodeAttribute(null=True)
+    arrived = NumberAttribute(null=True)
+    done = NumberAttribute(null=True)
+    failed = NumberAttribute(null=True)
+    dead = NumberAttribute(null=True)
+    pace = NumberAttribute(null=True)
+    mended = NumberAttribute(null=True)
+
+
+class DeadLetterItem(_MessageAttributes):
+    """A failed message, whole."""
+
+    id = UnicodeAttribute()
+    failed = NumberAttribute()
+    reason = UnicodeAttribute()
+    error = UnicodeAttribute()
+    error_type = UnicodeAttribute()
+    attempts = NumberAttribute()
+    deliveries = NumberAttribute()
+    priority = NumberAttribute()
+    key = UnicodeAttribute()
+    project = UnicodeAttribute()
+    labels = UnicodeAttribute()
+    history = UnicodeAttribute()
+    message_ttl = NumberAttribute()
+    replayed = NumberAttribute()
+    replayed_as = UnicodeAttribute()
+    replay_job = UnicodeAttribute()
+
+
+class Requests:
+    """Arguments of single-item requests, compiled by PynamoDB from typed conditions and actions."""
+
+    def __init__(self, names: TableNames) -> None:
+        self._connection = Connection(region="local")
+        for name in (names.queue, names.dead_letters):
+            self._connection.add_meta_table(_meta_table(name))
+
+    def put(self, table: str, item: Item, condition: Condition | None = None) -> dict[str, Any]:
+        return self._compile(table, item, key=ITEM, attributes=item, condition=condition)
+
+    def update(
+        self, table: str, key: Item, actions: list[Action], condition: Condition | None = None
+    ) -> dict[str, Any]:
+        return self._compile(table, key, key=KEY, actions=actions, condition=condition)
+
+    def delete(self, table: str, key: Item, condition: Condition | None = None) -> dict[str, Any]:
+        return self._compile(table, key, key=KEY, condition=condition)
+
+    def _compile(self, table: str, keys: Item, **arguments: Any) -> dict[str, Any]:
+        request = self._connection.get_operation_kwargs(table, keys["pk"]["S"], keys["sk"]["S"], **arguments)
+        if arguments.get("condition") is not None:
+            request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        return request
+
+
+def _meta_table(name: str) -> MetaTable:
+    return MetaTable(
+        {
+            "TableName": name,
+            "KeySchema": [
+                {"AttributeName": "pk", "KeyType": "HASH"},
+                {"AttributeName": "sk", "KeyType": "RANGE"},
+            ],
+            "AttributeDefinitions": [
+                {"AttributeName": "pk", "AttributeType": "S"},
+                {"AttributeName": "sk", "AttributeType": "S"},
+            ],
+        }
+    )
+
+
+def create_tables(names: TableNames, *, endpoint_url: str | None = None, region: str | None = None) -> None:
+    """Make both tables where they are missing: for tests and the local stack. In the cloud the template does it."""
+
+    where = {"host": endpoint_url, "billing_mode": PAY_PER_REQUEST_BILLING_MODE}
+    if region:
+        where["region"] = region
+    queue = {"table_name": names.queue, "stream_view_type": STREAM_NEW_IMAGE, **where}
+    dead_letters = {"table_name": names.dead_letters, **where}
+    for model, settings in ((MessageItem, queue), (DeadLetterItem, dead_letters)):
+        table: Any = type(f"{model.__name__}Table", (model,), {"Meta": type("Meta", (), settings)})
+        if not table.exists():
+            table.create_table(wait=True)
