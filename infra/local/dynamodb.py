@@ -53,7 +53,7 @@ def find_java() -> str:
 
 def _java_version(java: str) -> int:
     try:
-        shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr  # noqa: S603
+        shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
         return int(shown.split('"')[1].split(".")[0])
     except (OSError, subprocess.CalledProcessError, IndexError, ValueError):
         return 0
@@ -95,7 +95,7 @@ class DynamoDbLocal:
             str(self.port),
             "-disableTelemetry",
         ]
-        self._process = subprocess.Popen(  # noqa: S603
+        self._process = subprocess.Popen(
             command, cwd=jar.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
         self._wait_until_ready()

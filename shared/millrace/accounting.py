@@ -6,7 +6,10 @@ crash (the sweep mends that), never too low: `max_depth` is a promise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from millrace.clock import DAY, MINUTE
@@ -103,3 +106,34 @@ class Tally:
     @property
     def credits(self) -> int:
         return self.ended + self.unspent
+
+
+@dataclass(slots=True)
+class Notes:
+    """What one process has seen of a queue and not written yet."""
+
+    failed: int = 0
+    dead: Counter[int] = field(default_factory=Counter)
+
+
+class Ledger:
+    """The notes of one process, a page for each queue. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._pages: dict[tuple[str, str], Notes] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def page(self, tenant: str, queue: str) -> Iterator[Notes]:
+        """The open page, to write on."""
+        with self._lock:
+            yield self._pages.setdefault((tenant, queue), Notes())
+
+    def turn(self, tenant: str, queue: str) -> Notes:
+        """Take the page out, for booking."""
+        with self._lock:
+            return self._pages.pop((tenant, queue), Notes())
+
+    def holds(self, tenant: str, queue: str) -> bool:
+        with self._lock:
+            return (tenant, queue) in self._pages

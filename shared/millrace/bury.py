@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from millrace.books import book_endings, note_dead
 from millrace.errors import StoreUnavailable
 from millrace.history import history_with
 from millrace.message import Attempt, DeadLetter, Entry, Message, Reason, Whereabouts
@@ -53,6 +54,6 @@ def bury(
         raise StoreUnavailable("The dead letter got no answer; the claim will run out and it is tried again.")
     if not isinstance(outcome, Applied):
         return False
-    queue.runtime.books.died(queue, now)
-    queue.runtime.books.ended(queue, epoch, 1)
+    note_dead(queue, now)
+    book_endings(queue, epoch, 1)
     return True

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from millrace.body import read_body
+from millrace.books import book_endings
 from millrace.bury import bury
 from millrace.enqueue import ORPHAN_GRACE_MS
 from millrace.errors import InvalidField
@@ -199,7 +200,7 @@ def _remove_orphan(queue: Queue, entry: Entry) -> None:
         return
     epoch = queue.state().epoch
     if isinstance(queue.store.end_entries([entry])[0], Applied):
-        queue.runtime.books.ended(queue, epoch, 1)
+        book_endings(queue, epoch, 1)
 
 
 def _bury_doomed(queue: Queue, entry: Entry, message: Message, lost: Attempt | None, now: int) -> bool:

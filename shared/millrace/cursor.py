@@ -19,7 +19,7 @@ def encode_cursor(scope: str, *position: str) -> str:
 def decode_cursor(scope: str, cursor: str, parts: int) -> list[str]:
     """The position that `encode_cursor` was given. Raises InvalidCursor for anything else."""
     try:
-        found = json.loads(urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4)))
+        found: list[str] = json.loads(urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4)))
     except (ValueError, binascii.Error, RecursionError):
         raise InvalidCursor from None
     fits = isinstance(found, list) and len(found) == parts + 1 and all(isinstance(part, str) for part in found)

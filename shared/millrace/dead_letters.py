@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from millrace.body import read_body
+from millrace.books import flush, note_dead
 from millrace.cursor import check_page, decode_cursor, encode_cursor
 from millrace.drafts import RESERVED
 from millrace.enqueue import Receipt, enqueue
@@ -55,7 +56,7 @@ def list_dead_letters(
     cursor: str | None = None,
     newest_first: bool = True,
 ) -> Letters:
-    """A page of the queue's dead letters; may hold fewer than `limit` and still go on, when the filter matches little."""
+    """A page of the queue's dead letters. It may hold fewer than `limit` and still go on, when little matches."""
     check_page(limit)
     scope = f"dead#{queue.tenant}#{queue.spec.name}#{'new' if newest_first else 'old'}"
     after, upto = f"{only.failed_from:013d}", f"{only.failed_before:013d}"
@@ -124,5 +125,5 @@ def purge_dead_letter(queue: Queue, letter_id: str) -> None:
     if not queue.store.delete_dead_letter(queue.tenant, queue.spec.name, letter_id):
         raise NotFound("dead letter", letter_id)
     failed_at = int(letter_id.split("#", 1)[0])
-    queue.runtime.books.died(queue, failed_at, -1)
-    queue.runtime.books.flush(queue)
+    note_dead(queue, failed_at, -1)
+    flush(queue)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from millrace.books import book_endings, note_failure
 from millrace.bury import bury
 from millrace.drafts import due_after
 from millrace.errors import MillraceError, StaleClaim
@@ -38,7 +39,7 @@ def ack(queue: Queue, entries: Sequence[Entry], results: Sequence[bytes | None] 
             [_result(queue, entries[number], results[number] if results else None) for number in done]
         )
     if done:
-        queue.runtime.books.ended(queue, epoch, len(done), done=len(done))
+        book_endings(queue, epoch, len(done), done=len(done))
     return [_ack_answer(queue, entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True)]
 
 
@@ -98,14 +99,14 @@ def nack(
     decision = decide(queue.spec.delivery, failed.attempts, now, queue.runtime.chance, delay_ms)
     if isinstance(decision, RetryAt):
         move(queue, entry, failed, decision.due, history_with(queue, entry, runs))
-        queue.runtime.books.failed(queue)
+        note_failure(queue)
         return decision
     buried = bury(
         queue, failed, message, Reason.EXHAUSTED, error_type=failure.error_type, error=failure.error, attempts=runs
     )
     if not buried:
         raise stale(queue, entry)
-    queue.runtime.books.failed(queue)
+    note_failure(queue)
     return None
 
 

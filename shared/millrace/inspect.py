@@ -42,7 +42,7 @@ def stats(queue: Queue) -> Stats:
     now = queue.now()
     state = queue.state(fresh=True)
     counted = [entry for pk in queue.partitions() for lane in LANES.values() for entry in _head(queue, pk, lane)]
-    complete = all(_is_complete(queue, pk, lane, counted) for pk in queue.partitions() for lane in LANES.values())
+    complete = all(_is_complete(pk, lane, counted) for pk in queue.partitions() for lane in LANES.values())
     in_flight = sum(entry.live(now) for entry in counted)
     waiting = sum(entry.due > now and not entry.live(now) for entry in counted)
     ready = len(counted) - in_flight - waiting
@@ -69,7 +69,7 @@ def _head(queue: Queue, pk: str, lane: str) -> tuple[Entry, ...]:
     return queue.store.read_lane(pk, lane, lane + END, COUNTED).items
 
 
-def _is_complete(queue: Queue, pk: str, lane: str, counted: list[Entry]) -> bool:
+def _is_complete(pk: str, lane: str, counted: list[Entry]) -> bool:
     return sum(entry.place.pk == pk and entry.place.sk.startswith(lane) for entry in counted) < COUNTED
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from millrace.accounting import QueueState
+from millrace.books import book_endings
 from millrace.errors import NotFound
 from millrace.finish import release
 from millrace.ids import secret
@@ -92,5 +93,5 @@ def _remove(queue: Queue, free: list[Entry], by: str, now: int) -> int:
             trace = Whereabouts(entry.id, entry.nonce, None, ttl, purged_at=now)
             removed += isinstance(queue.store.bury_entry(entry, trace, None), Applied)
     if removed:
-        queue.runtime.books.ended(queue, epoch, removed)
+        book_endings(queue, epoch, removed)
     return removed

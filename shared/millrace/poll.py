@@ -206,7 +206,7 @@ def aged(queue: Queue, pk: str, now: int) -> Found:
     found = Found()
     if queue.spec.ordering.ordered:
         return found
-    cursor: str | None = READY
+    cursor = READY
     for _ in range(AGED_STEPS):
         page = queue.store.read_lane(pk, cursor, READY_END, AGED_PAGE)
         old = [entry for entry in page.items if entry.expires_at <= now and not entry.live(now)]

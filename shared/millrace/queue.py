@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from millrace.accounting import QueueState
-from millrace.books import Books
+from millrace.accounting import Ledger, QueueState
 from millrace.clock import Chance, Clock, Entropy, system_chance, system_clock, system_entropy
 from millrace.credits import Credits
 from millrace.errors import InvalidField
@@ -40,7 +39,7 @@ class Runtime:
         self.chance = chance
         self.orders = Orders(clock, entropy)
         self.credits = Credits(store, clock)
-        self.books = Books()
+        self.ledger = Ledger()
 
     def queue(self, tenant: str, spec: QueueSpec) -> Queue:
         """The queue of one tenant."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millrace.accounting import QueueState
+from millrace.books import flush
 from millrace.claim import clear_doomed
 from millrace.lanes import END, READY, WAITING
 from millrace.queue import Queue
@@ -31,7 +32,7 @@ class Swept:
 def sweep(queue: Queue, owner: str = "sweep") -> Swept:
     """One pass over a queue."""
     buried = clear_doomed(queue, owner)
-    queue.runtime.books.flush(queue)
+    flush(queue)
     return Swept(buried, mend_depth(queue))
 
 

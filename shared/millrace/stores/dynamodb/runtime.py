@@ -1,0 +1,17 @@
+"""A runtime on AWS, from settings: what the functions share."""
+
+from __future__ import annotations
+
+import boto3
+
+from millrace.queue import Runtime
+from millrace.settings import Settings
+from millrace.stores.dynamodb.blobs import S3Blobs
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.store import DynamoStore
+
+
+def aws_runtime(settings: Settings) -> Runtime:
+    """Store and blobs as the settings name them; the region, credentials and endpoints as the SDK finds them."""
+    names = TableNames(settings.queue_table, settings.dead_letter_table)
+    return Runtime(DynamoStore(dynamodb_client(), names), S3Blobs(boto3.client("s3"), settings.body_bucket))

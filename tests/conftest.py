@@ -1,0 +1,110 @@
+"""What every test may ask for: the engine, a clock that stands still, and queues of its own."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from millrace.queue import Queue, Runtime
+from millrace.spec import QueueSpec
+from millrace.store import Store
+from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
+from millrace.stores.dynamodb.tables import create_tables
+from millrace.stores.memory import MemoryBlobs, MemoryStore
+
+ENGINE_URL = "MILLRACE_TEST_DYNAMODB"
+TABLES = TableNames("millrace-test-queue", "millrace-test-dead-letters")
+NOON = 1_800_000_000_000
+_engine: DynamoDbLocal | None = None
+_tenants = itertools.count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep boto3 from looking for real credentials, whatever the machine has."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]
+    os.environ.update(CREDENTIALS)
+
+
+@pytest.fixture(scope="session")
+def engine_url() -> Iterator[str]:
+    """DynamoDB Local, started once a run; tests keep apart by tenant."""
+    if given := os.environ.get(ENGINE_URL):
+        yield given
+        return
+    with DynamoDbLocal() as engine:
+        yield engine.url
+
+
+@pytest.fixture(scope="session")
+def tables(engine_url: str) -> TableNames:
+    create_tables(TABLES, endpoint_url=engine_url, region=REGION)
+    return TABLES
+
+
+class Clock:
+    """Time that moves only when told to."""
+
+    def __init__(self, now: int = NOON) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        return self.now
+
+    def forward(self, millis: int) -> None:
+        self.now += millis
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def tenant() -> str:
+    """A name that no other test uses, in this process or another."""
+    return f"t{os.getpid()}-{next(_tenants)}"
+
+
+@pytest.fixture
+def dynamo_store(engine_url: str, tables: TableNames, clock: Clock) -> DynamoStore:
+    return DynamoStore(dynamodb_client(endpoint_url=engine_url, region=REGION), tables, clock=clock)
+
+
+@pytest.fixture
+def memory_store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture(params=["memory", "dynamodb"])
+def store(request: pytest.FixtureRequest) -> Store:
+    """Every store in turn: the same promises hold on each."""
+    return request.getfixturevalue({"memory": "memory_store", "dynamodb": "dynamo_store"}[request.param])
+
+
+class Bench:
+    """Queues on one store, with time and chance in the test's hand."""
+
+    def __init__(self, store: Store, clock: Clock, tenant: str) -> None:
+        self.store = store
+        self.clock = clock
+        self.tenant = tenant
+        self.luck = 0.5
+        self.blobs = MemoryBlobs()
+        self.runtime = self.another_process()
+
+    def another_process(self) -> Runtime:
+        """A runtime that shares nothing but the store, as a second Lambda instance would."""
+        return Runtime(self.store, self.blobs, clock=self.clock, chance=lambda: self.luck)
+
+    def queue(self, name: str = "Jobs", *, runtime: Runtime | None = None, **settings: object) -> Queue:
+        return (runtime or self.runtime).queue(self.tenant, QueueSpec(name, **settings))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def bench(store: Store, clock: Clock, tenant: str) -> Bench:
+    return Bench(store, clock, tenant)
