@@ -1,0 +1,104 @@
+"""A queue as a person reads it: when a failing message is tried again, what the limits are, where messages go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from millrace.definitions.model import QueueDefinition
+from millrace.spec import PRIORITIES, Delivery, Jitter, Ordering, QueueSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run of a message that keeps failing. Times are the longest possible, run times not counted."""
+
+    number: int
+    wait_ms: int  #: before this run; with full jitter anything up to it
+    since_first_ms: int
+
+
+def timetable(delivery: Delivery) -> list[Attempt]:
+    """Every attempt of a message that never succeeds."""
+    attempts = [Attempt(1, 0, 0)]
+    for number in range(2, delivery.max_attempts + 1):
+        wait = min(delivery.max_backoff_ms, delivery.initial_backoff_ms * 2 ** (number - 2))
+        attempts.append(Attempt(number, wait, attempts[-1].since_first_ms + wait))
+    return attempts
+
+
+def limits(queue: QueueDefinition) -> Iterator[tuple[str, str]]:
+    """The promises of a queue, as name and sentence."""
+    spec = queue.spec
+    yield "order", _order(queue)
+    yield "priority", _priority(spec)
+    yield "shards", str(spec.shards)
+    yield "at most", f"{spec.retention.max_depth:,} unfinished messages, then 503"
+    yield "message size", f"up to {spec.max_body_bytes:,} bytes"
+    yield "kept for", f"{in_words(spec.retention.max_age_seconds * 1000)}, then a dead letter"
+    yield "dead letters", _dead_letters(queue)
+    yield "repeats", _repeats(queue)
+    yield "lease", f"{in_words(spec.lease_ms)}, extended while the work runs"
+    yield "one run", f"at most {in_words(int(spec.execution_timeout_seconds * 1000))}"
+    yield "at once", f"{spec.max_concurrency:,} runs over all workers"
+    if spec.rate_per_second is not None:
+        yield "rate", f"{spec.rate_per_second:g} starts a second over all workers"
+    if queue.filter is not None:
+        yield "only if", queue.filter.text
+    for target in queue.targets:
+        fields = "the whole message" if target.input is None else ", ".join(target.input) or "nothing"
+        yield "goes to", f"{target.kind} {target.name} with {fields}"
+    if not queue.targets:
+        yield "goes to", "whoever dequeues it over the API, or replays it"
+
+
+def _order(queue: QueueDefinition) -> str:
+    key = "" if queue.key is None else queue.key.text
+    match queue.spec.ordering:
+        case Ordering.FIFO:
+            return "one after the other, as they came"
+        case Ordering.PER_KEY:
+            return f"as they came within one {key}"
+    return f"none; every {key} takes its turn" if queue.spec.fair else "none"
+
+
+def _priority(spec: QueueSpec) -> str:
+    names = [name for name, number in PRIORITIES.items() if number == spec.priority]
+    return f"{names[0]} ({spec.priority})" if names else str(spec.priority)
+
+
+def _dead_letters(queue: QueueDefinition) -> str:
+    kept = in_words(queue.spec.retention.dead_letter_seconds * 1000)
+    named = f" as in {queue.dead_letter_queue}" if queue.dead_letter_queue else ""
+    return f"kept for {kept}{named}, replayable"
+
+
+def _repeats(queue: QueueDefinition) -> str:
+    idempotency = queue.spec.idempotency
+    key = "the caller's key" if queue.idempotency_key is None else queue.idempotency_key.text
+    answer = " and get the first one's result" if idempotency.cache_result else ""
+    return f"of {key} within {in_words(idempotency.window_seconds * 1000)} are one message{answer}"
+
+
+def describe_wait(attempt: Attempt, jitter: Jitter) -> str:
+    if attempt.number == 1:
+        return "at once"
+    prefix = "up to " if jitter is Jitter.FULL else ""
+    return f"{prefix}{in_words(attempt.wait_ms)}"
+
+
+def in_words(milliseconds: int) -> str:
+    """`90061000` as `1 d 1 h 1 min 1 s`."""
+    if milliseconds < 1000:
+        return f"{milliseconds} ms"
+    seconds, rest = divmod(milliseconds, 1000)
+    parts = []
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        count, seconds = divmod(seconds, length)
+        if count:
+            parts.append(f"{count} {unit}")
+    if rest:
+        parts.append(f"{seconds + rest / 1000:g} s")
+    elif seconds:
+        parts.append(f"{seconds} s")
+    return " ".join(parts)

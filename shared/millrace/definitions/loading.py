@@ -1,0 +1,163 @@
+"""Compiled definitions, from the JSON that `millrace compile` writes.
+
+Nothing here parses the language: neither lark nor a CEL library is imported. A definition is built when it is first
+asked for, so a function pays for the queues it serves and no others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from millrace.definitions.expression import read_expression, read_optional_expression
+from millrace.definitions.message_type import RecordType, read_message_type
+from millrace.definitions.model import (
+    HmacSettings,
+    QueueDefinition,
+    SecretReference,
+    SecretSource,
+    Target,
+    TargetKind,
+    WebhookDefinition,
+)
+from millrace.definitions.spelling import parse_time
+from millrace.errors import InvalidDefinitions, NotFound, UnknownQueue
+from millrace.spec import Delivery, Idempotency, Jitter, Ordering, QueueSpec, Retention
+
+#: Version of the compiled form; another one is refused rather than half understood.
+FORMAT = 1
+
+_Definition = TypeVar("_Definition")
+
+
+class Definitions:
+    """Every queue and webhook of a deployment, by name."""
+
+    def __init__(self, compiled: Mapping[str, Any]) -> None:
+        self._queues: dict[str, Any] = compiled["queues"]
+        self._webhooks: dict[str, Any] = compiled["webhooks"]
+        self._built_queues: dict[str, QueueDefinition] = {}
+        self._built_webhooks: dict[str, WebhookDefinition] = {}
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return tuple(self._queues)
+
+    @property
+    def webhooks(self) -> tuple[str, ...]:
+        return tuple(self._webhooks)
+
+    def queue(self, name: str) -> QueueDefinition:
+        """One queue. Raises UnknownQueue with the nearest name."""
+        built = self._built_queues.get(name)
+        if built is None:
+            if name not in self._queues:
+                raise UnknownQueue(name, self.queues, nearest_name(name, self.queues))
+            built = self._built_queues[name] = _build(name, self._queues[name], read_queue)
+        return built
+
+    def webhook(self, name: str) -> WebhookDefinition:
+        """One webhook. Raises NotFound."""
+        built = self._built_webhooks.get(name)
+        if built is None:
+            if name not in self._webhooks:
+                raise NotFound("webhook", name)
+            built = self._built_webhooks[name] = _build(name, self._webhooks[name], read_webhook)
+        return built
+
+
+def load(source: Path | str | bytes) -> Definitions:
+    """Definitions from a file's path or from its bytes. Raises InvalidDefinitions, or OSError for the file."""
+    data = source if isinstance(source, bytes) else Path(source).read_bytes()
+    try:
+        compiled = json.loads(data)
+    except (ValueError, RecursionError) as exc:
+        raise InvalidDefinitions("not JSON") from exc
+    match compiled:
+        case {"format": 1, "queues": dict(), "webhooks": dict()}:
+            return Definitions(compiled)
+        case {"format": found} if found != FORMAT:
+            raise InvalidDefinitions(f"format {str(found)[:20]}, this library reads {FORMAT}")
+    raise InvalidDefinitions("no queues and webhooks")
+
+
+def nearest_name(name: str, known: tuple[str, ...]) -> str | None:
+    """The known name that a person most likely meant."""
+    from difflib import get_close_matches
+
+    lowered = {candidate.lower(): candidate for candidate in reversed(known)}
+    close = get_close_matches(name.lower()[:64], lowered, n=1, cutoff=0.6)
+    return lowered[close[0]] if close else None
+
+
+def _build(name: str, written: Any, read: Callable[[str, Any], _Definition]) -> _Definition:
+    try:
+        return read(name, written)
+    except (AttributeError, KeyError, TypeError, ValueError) as exc:
+        raise InvalidDefinitions(f"{name} is incomplete or malformed ({exc!r})") from exc
+
+
+def read_queue(name: str, written: Mapping[str, Any]) -> QueueDefinition:
+    message_type = read_message_type(written["message_type"])
+    return QueueDefinition(
+        spec=read_spec(name, written["spec"]),
+        app=written["app"],
+        message_type=message_type,
+        targets=tuple(_read_target(target, message_type) for target in written["targets"]),
+        filter=read_optional_expression(written["filter"], message_type),
+        key=read_optional_expression(written["key"], message_type),
+        idempotency_key=read_optional_expression(written["idempotency_key"], message_type),
+        dead_letter_queue=written["dead_letter_queue"],
+    )
+
+
+def read_spec(name: str, written: Mapping[str, Any]) -> QueueSpec:
+    fields = dict(written)
+    delivery = dict(fields.pop("delivery"))
+    return QueueSpec(
+        name=name,
+        ordering=Ordering(fields.pop("ordering")),
+        labels=tuple(fields.pop("labels")),
+        retention=Retention(**fields.pop("retention")),
+        delivery=Delivery(jitter=Jitter(delivery.pop("jitter")), **delivery),
+        idempotency=Idempotency(**fields.pop("idempotency")),
+        **fields,
+    )
+
+
+def _read_target(written: Mapping[str, Any], message_type: RecordType) -> Target:
+    mapping = written["input"]
+    rendered = (
+        None
+        if mapping is None
+        else {name: read_expression(expression, message_type) for name, expression in mapping.items()}
+    )
+    return Target(TargetKind(written["kind"]), written["name"], rendered)
+
+
+def read_webhook(name: str, written: Mapping[str, Any]) -> WebhookDefinition:
+    message_type = read_message_type(written["message_type"])
+    target, hmac = written["target"], written["hmac"]
+    return WebhookDefinition(
+        name=name,
+        app=written["app"],
+        provider=written["provider"],
+        hmac=None if hmac is None else HmacSettings(**hmac),
+        secrets=tuple(_read_secret(secret) for secret in written["secrets"]),
+        queue=written["queue"],
+        target=None if target is None else _read_target(target, message_type),
+        message_type=message_type,
+        public_url=written["public_url"],
+    )
+
+
+def _read_secret(written: Mapping[str, Any]) -> SecretReference:
+    valid_from, valid_until = written["valid_from"], written["valid_until"]
+    return SecretReference(
+        source=SecretSource(written["source"]),
+        name=written["name"],
+        valid_from=None if valid_from is None else parse_time(valid_from),
+        valid_until=None if valid_until is None else parse_time(valid_until),
+    )

@@ -1,0 +1,155 @@
+"""What the functions know of a queue or a webhook: compiled definitions as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from millrace.definitions.expression import Expression
+from millrace.definitions.message_type import RecordType
+from millrace.errors import ExpressionFailed
+from millrace.spec import QueueSpec
+
+
+class TargetKind(StrEnum):
+    """Where the work of a message is done."""
+
+    COMMAND = "command"  #: a registered handler, `Entity.Name`
+    HTTP = "http"  #: a POST of the rendered input as JSON
+    LAMBDA = "lambda"  #: an invocation with the rendered input as its event
+    QUEUE = "queue"  #: the rendered input becomes a message of another queue
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One destination of a queue's messages, and what it is given."""
+
+    kind: TargetKind
+    name: str  #: `Entity.Name`, an address, a function's name or a queue's
+    input: Mapping[str, Expression] | None  #: None hands over the whole message
+
+    def render(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The input for one message. Raises ExpressionFailed naming the first field that has no value."""
+        if self.input is None:
+            return dict(message)
+        return {name: expression.evaluate(message) for name, expression in self.input.items()}
+
+    @property
+    def entity(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def command(self) -> str:
+        return self.name.partition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDefinition:
+    """One queue: what the engine promises (`spec`) and what its messages are and become."""
+
+    spec: QueueSpec
+    app: str
+    message_type: RecordType
+    targets: tuple[Target, ...]
+    filter: Expression | None
+    key: Expression | None  #: order (`per_key`) or fairness (unordered with `key:`)
+    idempotency_key: Expression | None
+    dead_letter_queue: str | None
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def accepts(self, message: Mapping[str, Any]) -> bool:
+        """Whether the filter lets a message in. A filter that fails lets it in: it drops only what it can judge."""
+        if self.filter is None:
+            return True
+        try:
+            return self.filter.evaluate(message) is not False
+        except ExpressionFailed:
+            return True
+
+    def key_of(self, message: Mapping[str, Any]) -> str | None:
+        """The ordering or fairness key; None for a queue without one.
+
+        A message for which the key has no value shares the empty key: it is kept, in order with its like.
+        """
+        if self.key is None:
+            return None
+        return _key_text(self.key, message) or ""
+
+    def idempotency_key_of(self, message: Mapping[str, Any]) -> str | None:
+        """The key that makes a repeat of a message one message; None where the message has none."""
+        return None if self.idempotency_key is None else _key_text(self.idempotency_key, message)
+
+
+def _key_text(expression: Expression, message: Mapping[str, Any]) -> str | None:
+    try:
+        value = expression.evaluate(message)
+    except ExpressionFailed:
+        return None
+    if isinstance(value, str):
+        return value or None
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+class SecretSource(StrEnum):
+    """Where a secret is kept."""
+
+    ENV = "env"
+    SECRETS_MANAGER = "secretsmanager"
+    SSM = "ssm"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretReference:
+    """A secret by the name of its place, never its value, and when it counts."""
+
+    source: SecretSource
+    name: str
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+
+    def valid_at(self, now: datetime) -> bool:
+        started = self.valid_from is None or self.valid_from <= now
+        ended = self.valid_until is not None and self.valid_until <= now
+        return started and not ended
+
+
+@dataclass(frozen=True, slots=True)
+class HmacSettings:
+    """A signature scheme that no preset describes."""
+
+    header: str
+    prefix: str = ""
+    algorithm: str = "sha256"
+    encoding: str = "hex"
+    timestamp_header: str | None = None
+    tolerance_seconds: int = 300
+    template: str = "{body}"  #: what is signed: `{body}`, `{timestamp}` and text between them
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookDefinition:
+    """One way in: how a call is verified, and where its message goes."""
+
+    name: str
+    app: str
+    provider: str | None  #: a preset of `millrace.signatures`
+    hmac: HmacSettings | None  #: set where there is no preset; both None only where the definition says `verify: none`
+    secrets: tuple[SecretReference, ...]
+    queue: str | None  #: None: the target runs at once and the caller waits for it
+    target: Target | None
+    message_type: RecordType  #: of the queue, or of the message that a synchronous target is rendered from
+    public_url: str | None = None  #: the address that the provider signs (Twilio, Square)
+
+    @property
+    def verified(self) -> bool:
+        return self.provider is not None or self.hmac is not None
+
+    def secrets_at(self, now: datetime) -> tuple[SecretReference, ...]:
+        """The secrets that count at a moment; during a rotation there are two."""
+        return tuple(secret for secret in self.secrets if secret.valid_at(now))
