@@ -1,0 +1,98 @@
+"""Text in, compiled JSON and findings out. Never raises for what an author wrote, whatever the bytes are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.definitions.language import syntax
+from millrace.definitions.language.linking import link
+from millrace.definitions.language.parser import Parsed, decode, parse
+from millrace.definitions.language.queues import CheckedQueue, check_queue
+from millrace.definitions.language.settings import Settings
+from millrace.definitions.language.source import Code, Diagnostic, Report, Severity
+from millrace.definitions.language.webhooks import CheckedWebhook, check_webhook
+from millrace.definitions.loading import FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """The outcome for all files together."""
+
+    definitions: dict[str, Any] | None  #: None where there are errors
+    findings: list[Diagnostic]
+
+    @property
+    def errors(self) -> list[Diagnostic]:
+        return [found for found in self.findings if found.severity is Severity.ERROR]
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        return [found for found in self.findings if found.severity is Severity.WARNING]
+
+    @property
+    def text(self) -> str:
+        """The compiled JSON as it lies in the repository: stable, one change a line."""
+        return json.dumps(self.definitions, indent=2, ensure_ascii=False) + "\n"
+
+
+def compile_files(files: Iterable[tuple[str, bytes]]) -> Compilation:
+    """Compiles files, given as path and bytes, into one set of definitions."""
+    compiler = _Compiler()
+    for path, data in files:
+        compiler.add(parse(decode(path, data, compiler.report), compiler.report))
+    return compiler.finish()
+
+
+class _Compiler:
+    def __init__(self) -> None:
+        self.report = Report()
+        self._queues: dict[str, CheckedQueue] = {}
+        self._webhooks: dict[str, CheckedWebhook] = {}
+
+    def add(self, parsed: Parsed) -> None:
+        top = Settings(parsed, self.report, "file", parsed.file.blocks)
+        for block in top.blocks.get("app", ()):
+            name = top.label(block)
+            app = Settings(parsed, self.report, "app", block.members)
+            for queue in app.blocks.get("queue", ()):
+                self._add_queue(queue, "" if name is None else name.text, app)
+            for webhook in app.blocks.get("webhook", ()):
+                self._add_webhook(webhook, "" if name is None else name.text, app)
+
+    def _add_queue(self, block: syntax.Block, app: str, outer: Settings) -> None:
+        name = outer.label(block)
+        if name is None:
+            return
+        if name.text in self._queues:
+            self._refuse_second("queue", name, outer, self._queues[name.text].settings)
+        checked = check_queue(name, app, Settings(outer.parsed, self.report, "queue", block.members))
+        self._queues.setdefault(name.text, checked)
+
+    def _add_webhook(self, block: syntax.Block, app: str, outer: Settings) -> None:
+        name = outer.label(block)
+        if name is None:
+            return
+        if name.text in self._webhooks:
+            self._refuse_second("webhook", name, outer, self._webhooks[name.text].settings)
+        checked = check_webhook(name, app, Settings(outer.parsed, self.report, "webhook", block.members))
+        self._webhooks.setdefault(name.text, checked)
+
+    def _refuse_second(self, kind: str, name: syntax.Word, outer: Settings, first: Settings) -> None:
+        where = f"the first is in {first.parsed.source.path}"
+        message = f"there are two {kind}s named `{name.text}`"
+        outer.error(name.span, Code.DUPLICATE, message, f"{where}: rename one of them")
+
+    def finish(self) -> Compilation:
+        link(self._queues, self._webhooks)
+        findings = self.report.sorted
+        if any(found.severity is Severity.ERROR for found in self.report.findings):
+            return Compilation(None, findings)
+        definitions = {
+            "format": FORMAT,
+            "queues": {name: self._queues[name].compiled for name in sorted(self._queues)},
+            "webhooks": {name: self._webhooks[name].compiled for name in sorted(self._webhooks)},
+        }
+        return Compilation(definitions, findings)

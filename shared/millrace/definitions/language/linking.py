@@ -1,0 +1,128 @@
+"""Checks between definitions: names that must exist, cycles, queues that nobody feeds or drains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from millrace.definitions.language.queues import CheckedQueue
+from millrace.definitions.language.settings import Settings
+from millrace.definitions.language.source import Code, did_you_mean
+from millrace.definitions.language.syntax import Word
+from millrace.definitions.language.webhooks import CheckedWebhook, check_webhook_fields
+
+
+def link(queues: dict[str, CheckedQueue], webhooks: dict[str, CheckedWebhook]) -> None:
+    """Resolves every reference and completes what depends on another queue."""
+    for queue in queues.values():
+        if queue.dead_letter_queue is not None:
+            _resolve(queue.dead_letter_queue, queue.settings, queues)
+        _link_targets(queue, queues)
+        _keep_dead_letters(queue, queues)
+    for webhook in webhooks.values():
+        _link_webhook(webhook, queues)
+    _refuse_dead_letter_cycles(queues)
+    _warn_of_forwarding_cycles(queues)
+    _warn_of_loose_ends(queues, webhooks)
+
+
+def _resolve(word: Word, settings: Settings, queues: dict[str, CheckedQueue]) -> CheckedQueue | None:
+    found = queues.get(word.text)
+    if found is None:
+        hint = did_you_mean(word.text, tuple(queues), f"define it: `queue {word.text} {{ … }}`")
+        settings.error(word.span, Code.REFERENCE, f"there is no queue `{word.text}`", hint)
+    return found
+
+
+def _link_targets(queue: CheckedQueue, queues: dict[str, CheckedQueue]) -> None:
+    """A queue as a target must exist and get the fields that its message type asks for, no others."""
+    for mapping in queue.settings.mappings:
+        destination = mapping.destination
+        if destination not in queue.target_queues or not isinstance(destination, Word):
+            continue
+        receiver = _resolve(destination, queue.settings, queues)
+        if receiver is None:
+            continue
+        fields = receiver.message_type.fields
+        if mapping.fields is None:
+            given = dict.fromkeys(queue.message_type.fields, destination.span)
+        else:
+            given = {field.name.text: field.name.span for field in mapping.fields}
+        for name, span in given.items():
+            if name not in fields:
+                message = f"messages of `{destination.text}` have no field `{name}`"
+                queue.settings.error(span, Code.TYPE, message, did_you_mean(name, tuple(fields)))
+        missing = [name for name, field in fields.items() if name not in given and not field.optional]
+        if missing:
+            message = f"messages of `{destination.text}` also need {', '.join(missing)}"
+            queue.settings.error(destination.span, Code.TYPE, message, f"add `{missing[0]}: …` to the mapping")
+
+
+def _keep_dead_letters(queue: CheckedQueue, queues: dict[str, CheckedQueue]) -> None:
+    """Dead letters are kept as long as the queue that is named for them keeps its messages."""
+    name = queue.compiled["dead_letter_queue"]
+    if name in queues:
+        kept = queues[name].compiled["spec"]["retention"]["max_age_seconds"]
+        queue.compiled["spec"]["retention"]["dead_letter_seconds"] = kept
+
+
+def _link_webhook(webhook: CheckedWebhook, queues: dict[str, CheckedQueue]) -> None:
+    if webhook.queue is None:
+        return
+    queue = _resolve(webhook.queue, webhook.settings, queues)
+    if queue is not None:
+        webhook.compiled["message_type"] = queue.compiled["message_type"]
+        check_webhook_fields(queue.message_type, queue.settings, queue.settings.types)
+
+
+def _cycles(edges: Mapping[str, tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
+    """Every way from a queue back to itself that starts at its first name in order, each once."""
+    for start in edges:
+        pending: list[tuple[str, ...]] = [(start,)]
+        visited: set[str] = set()
+        while pending:
+            path = pending.pop()
+            for following in edges.get(path[-1], ()):
+                if following == start and start == min(path):
+                    yield path
+                    pending.clear()
+                    break
+                if following not in visited and following in edges:
+                    visited.add(following)
+                    pending.append((*path, following))
+
+
+def _refuse_dead_letter_cycles(queues: dict[str, CheckedQueue]) -> None:
+    edges = {
+        name: () if queue.dead_letter_queue is None else (queue.dead_letter_queue.text,)
+        for name, queue in queues.items()
+    }
+    for path in _cycles(edges):
+        queue = queues[path[0]]
+        if queue.dead_letter_queue is not None:
+            way = " → ".join((*path, path[0]))
+            hint = "let the last queue have no dead_letter_queue"
+            message = f"dead letters go in a circle: {way}"
+            queue.settings.error(queue.dead_letter_queue.span, Code.CYCLE, message, hint)
+
+
+def _warn_of_forwarding_cycles(queues: dict[str, CheckedQueue]) -> None:
+    edges = {name: tuple(word.text for word in queue.target_queues) for name, queue in queues.items()}
+    for path in _cycles(edges):
+        queue = queues[path[0]]
+        way = " → ".join((*path, path[0]))
+        hint = "a message goes round for ever unless a filter stops it"
+        queue.settings.warning(queue.target_queues[0].span, Code.CYCLE, f"queues feed each other: {way}", hint)
+
+
+def _warn_of_loose_ends(queues: dict[str, CheckedQueue], webhooks: dict[str, CheckedWebhook]) -> None:
+    dead_letter_queues = {queue.dead_letter_queue.text for queue in queues.values() if queue.dead_letter_queue}
+    fed = {word.text for queue in queues.values() for word in queue.target_queues} | dead_letter_queues
+    fed |= {webhook.queue.text for webhook in webhooks.values() if webhook.queue}
+    for name, queue in queues.items():
+        if name not in fed and not queue.fed_by_api:
+            hint = "name it in a webhook or in `map_to: queue`, or say `fed_by: api`"
+            queue.settings.warning(queue.name.span, Code.UNUSED, f"nobody feeds the queue `{name}`", hint)
+        drained = queue.settings.mappings or queue.drained_by_api or name in dead_letter_queues
+        if not drained:
+            hint = "write `map_to: …`, or say `drained_by: api`"
+            queue.settings.warning(queue.name.span, Code.UNUSED, f"nobody drains the queue `{name}`", hint)

@@ -1,0 +1,214 @@
+"""Checks and compiles `queue { … }`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.definitions.language import syntax
+from millrace.definitions.language.lowering import lower
+from millrace.definitions.language.message_types import resolve_record
+from millrace.definitions.language.settings import Settings
+from millrace.definitions.language.source import Code, did_you_mean
+from millrace.definitions.language.syntax import Expr, Literal, Word
+from millrace.definitions.language.targets import compile_target
+from millrace.definitions.language.vocabulary import (
+    LIMITS,
+    MAX_LABEL_CHARACTERS,
+    MAX_LABELS,
+    MAX_PROJECT_CHARACTERS,
+)
+from millrace.definitions.message_type import RecordType
+from millrace.spec import PRIORITIES, Delivery, Idempotency, Jitter, Ordering, QueueSpec, Retention
+
+_DEFAULT = QueueSpec("")
+_ORDERINGS = tuple(ordering.value for ordering in Ordering)
+
+
+@dataclass(frozen=True)
+class CheckedQueue:
+    """A compiled queue, with the names that linking must still find."""
+
+    name: Word
+    settings: Settings
+    message_type: RecordType
+    compiled: dict[str, Any]
+    dead_letter_queue: Word | None
+    target_queues: tuple[Word, ...]
+    fed_by_api: bool
+    drained_by_api: bool
+
+
+def check_queue(name: Word, app: str, settings: Settings) -> CheckedQueue:
+    """One queue. Everything wrong inside it is reported; defaults stand in."""
+    message_type = _message_type(name, settings)
+    delivery = settings.block("delivery")
+    idempotency = settings.block("idempotency")
+    ordering, key = _ordering(message_type, settings)
+    mappings = [(mapping, compile_target(mapping, message_type, settings)) for mapping in settings.mappings]
+    dead_letter_queue = delivery.reference("dead_letter_queue")
+    compiled = {
+        "app": app,
+        "spec": {
+            "ordering": ordering,
+            "shards": _shards(ordering, settings),
+            "fair": ordering == Ordering.UNORDERED and key is not None,
+            "priority": _priority(settings),
+            "project": settings.text("project", MAX_PROJECT_CHARACTERS) or "",
+            "labels": _labels(settings),
+            "retention": _retention(settings.block("retention")),
+            "delivery": _delivery(delivery, settings),
+            "idempotency": _idempotency(idempotency),
+            "lease_seconds": settings.number("lease_seconds", _DEFAULT.lease_seconds),
+            "execution_timeout_seconds": settings.number(
+                "execution_timeout_seconds", _DEFAULT.execution_timeout_seconds
+            ),
+            "max_concurrency": settings.whole("max_concurrency", _DEFAULT.max_concurrency),
+            "rate_per_second": _rate(settings),
+            "max_body_bytes": settings.whole("max_body_bytes", _DEFAULT.max_body_bytes),
+        },
+        "message_type": message_type.written(),
+        "key": key,
+        "filter": _optional(settings, "filter", message_type, "bool"),
+        "idempotency_key": _optional(idempotency, "key", message_type, "string", "int"),
+        "dead_letter_queue": None if dead_letter_queue is None else dead_letter_queue.text,
+        "targets": [target for _, target in mappings if target is not None],
+    }
+    target_queues = tuple(
+        mapping.destination
+        for mapping, target in mappings
+        if target is not None and target["kind"] == "queue" and isinstance(mapping.destination, Word)
+    )
+    return CheckedQueue(
+        name,
+        settings,
+        message_type,
+        compiled,
+        dead_letter_queue,
+        target_queues,
+        fed_by_api=settings.choice("fed_by", ("api",), None) is not None,
+        drained_by_api=settings.choice("drained_by", ("api",), None) is not None,
+    )
+
+
+def _message_type(name: Word, settings: Settings) -> RecordType:
+    if settings.types is not None:
+        return resolve_record(settings.types.fields, settings.error, top=True)
+    hint = "write `message_type { payload: json }`"
+    settings.error(name.span, Code.MISSING, f"the queue `{name.text}` has no message_type", hint)
+    return RecordType({})
+
+
+def _optional(settings: Settings, name: str, message_type: RecordType, *kinds: str) -> Any:
+    expr = settings.expression(name)
+    return None if expr is None else _lowered(settings, expr, message_type, f"`{name}`", *kinds)
+
+
+def _lowered(settings: Settings, expr: Expr, message_type: RecordType, purpose: str, *kinds: str) -> Any:
+    return lower(settings.parsed, expr, message_type, settings.report, purpose, *kinds)
+
+
+def _ordering(message_type: RecordType, settings: Settings) -> tuple[str, Any]:
+    """The ordering and the compiled key: the order's own, or the one that `key:` names for fairness."""
+    written = settings.expression("ordering")
+    fairness = settings.expression("key")
+    if isinstance(written, syntax.Call) and written.function.text == Ordering.PER_KEY and written.receiver is None:
+        if fairness is not None:
+            settings.error(settings.span_of("key"), Code.DUPLICATE, "per_key(…) is the key already", "remove `key`")
+        if len(written.arguments) != 1:
+            settings.error(written.span, Code.TYPE, "per_key takes one expression", "write per_key(payload.id)")
+            return Ordering.PER_KEY.value, None
+        kinds = ("string", "int")
+        return Ordering.PER_KEY.value, _lowered(settings, written.arguments[0], message_type, "a key", *kinds)
+    if isinstance(written, syntax.Name) and written.text == Ordering.PER_KEY:
+        settings.error(written.span, Code.MISSING, "per_key needs its key", "write per_key(payload.id)")
+        return Ordering.PER_KEY.value, None
+    ordering = settings.choice("ordering", _ORDERINGS, Ordering.UNORDERED) or Ordering.UNORDERED.value
+    if fairness is None:
+        return str(ordering), None
+    if ordering == Ordering.FIFO:
+        hint = "remove `key`, or write `ordering: per_key(…)`"
+        settings.error(settings.span_of("key"), Code.TYPE, "a fifo queue has one order for all keys", hint)
+    return str(ordering), _lowered(settings, fairness, message_type, "a key", "string", "int")
+
+
+def _shards(ordering: str, settings: Settings) -> int:
+    shards = settings.whole("shards", _DEFAULT.shards)
+    if ordering == Ordering.FIFO and shards != 1:
+        hint = "remove `shards`, or write `ordering: per_key(…)` to keep order within a key"
+        settings.error(settings.span_of("shards"), Code.RANGE, "a fifo queue has one shard", hint)
+        return 1
+    return shards
+
+
+def _priority(settings: Settings) -> int:
+    value = settings.expression("priority")
+    if isinstance(value, syntax.Name):
+        if value.text in PRIORITIES:
+            return PRIORITIES[value.text]
+        low, high = LIMITS["priority"]
+        otherwise = f"write {', '.join(PRIORITIES)} or a number from {low} to {high}"
+        hint = did_you_mean(value.text, tuple(PRIORITIES), otherwise)
+        settings.error(value.span, Code.UNKNOWN, f"there is no priority `{value.text}`", hint)
+        return _DEFAULT.priority
+    return settings.whole("priority", _DEFAULT.priority)
+
+
+def _labels(settings: Settings) -> list[str]:
+    value = settings.expression("labels")
+    if value is None or isinstance(value, syntax.Invalid):
+        return []
+    items = value.items if isinstance(value, syntax.ListExpr) else ()
+    labels = [item.value for item in items if isinstance(item, Literal) and isinstance(item.value, str)]
+    if not isinstance(value, syntax.ListExpr) or len(labels) != len(items):
+        settings.error(value.span, Code.TYPE, "`labels` must be a list of strings", 'write ["billing", "eu"]')
+        return []
+    if len(labels) > MAX_LABELS or sum(map(len, labels)) > MAX_LABEL_CHARACTERS:
+        message = f"at most {MAX_LABELS} labels with {MAX_LABEL_CHARACTERS} characters in all"
+        settings.error(value.span, Code.RANGE, message, "every entry repeats them: keep them short")
+        return []
+    return labels
+
+
+def _retention(settings: Settings) -> dict[str, Any]:
+    default = Retention()
+    return {
+        "max_age_seconds": settings.whole("max_age_seconds", default.max_age_seconds),
+        "max_depth": settings.whole("max_depth", default.max_depth),
+        "dead_letter_seconds": default.dead_letter_seconds,
+    }
+
+
+def _delivery(settings: Settings, queue: Settings) -> dict[str, Any]:
+    default = Delivery()
+    jitters = tuple(jitter.value for jitter in Jitter)
+    initial = settings.whole("initial_backoff_ms", default.initial_backoff_ms)
+    longest = settings.whole("max_backoff_ms", max(default.max_backoff_ms, initial))
+    if longest < initial:
+        hint = f"write at least {initial}"
+        settings.error(settings.span_of("max_backoff_ms"), Code.RANGE, "`max_backoff_ms` is below the initial", hint)
+    if settings.has("backoff") and queue.has("backoff"):
+        settings.error(queue.span_of("backoff"), Code.DUPLICATE, "`backoff` stands in `delivery` too", "remove one")
+    jitter = settings.choice("backoff", jitters, None) or queue.choice("backoff", jitters, default.jitter.value)
+    return {
+        "max_attempts": settings.whole("max_attempts", default.max_attempts),
+        "initial_backoff_ms": initial,
+        "max_backoff_ms": longest,
+        "jitter": str(jitter),
+    }
+
+
+def _idempotency(settings: Settings) -> dict[str, Any]:
+    default = Idempotency()
+    return {
+        "window_seconds": settings.whole("window_seconds", default.window_seconds),
+        "cache_result": settings.boolean("cache_result", default=default.cache_result),
+    }
+
+
+def _rate(settings: Settings) -> float | None:
+    limit = settings.block("rate_limit")
+    if "rate_limit" in settings.blocks and not limit.has("per_second"):
+        span = settings.blocks["rate_limit"][0].span
+        settings.error(span, Code.MISSING, "`rate_limit` has no rate", "write `rate_limit { per_second: 10 }`")
+    return limit.number("per_second", 1.0) if limit.has("per_second") else None

@@ -1,0 +1,221 @@
+"""Checks and compiles `webhook { … }`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.definitions.language import syntax
+from millrace.definitions.language.message_types import WEBHOOK_MESSAGE, resolve_record
+from millrace.definitions.language.settings import Settings
+from millrace.definitions.language.source import Code, Span, did_you_mean
+from millrace.definitions.language.syntax import Word
+from millrace.definitions.language.targets import compile_target
+from millrace.definitions.language.vocabulary import PROVIDERS
+from millrace.definitions.message_type import RecordType
+from millrace.definitions.model import HmacSettings, SecretSource, TargetKind
+
+_SOURCES = tuple(source.value for source in SecretSource)
+_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class CheckedWebhook:
+    """A compiled webhook, with the queue that linking must still find."""
+
+    name: Word
+    settings: Settings
+    compiled: dict[str, Any]
+    queue: Word | None
+
+
+def check_webhook(name: Word, app: str, settings: Settings) -> CheckedWebhook:
+    """One webhook. Everything wrong inside it is reported."""
+    queue = settings.reference("queue")
+    message_type = _message_type(queue, settings)
+    provider, hmac = _verification(name, settings)
+    secrets = _secrets(settings) + _secrets(settings.block("verify_hmac"))
+    if (provider or hmac) and not secrets:
+        hint = 'write `secret_env: "NAME"` or `secret "secretsmanager:name" { valid_until: "…" }`'
+        settings.error(name.span, Code.MISSING, f"the webhook `{name.text}` has no secret", hint)
+    compiled = {
+        "app": app,
+        "provider": provider,
+        "hmac": hmac,
+        "secrets": secrets,
+        "queue": None if queue is None else queue.text,
+        "target": _target(name, queue, message_type, settings),
+        "message_type": message_type.written(),
+        "public_url": _public_url(settings),
+    }
+    return CheckedWebhook(name, settings, compiled, queue)
+
+
+def _message_type(queue: Word | None, settings: Settings) -> RecordType:
+    if settings.types is None:
+        return WEBHOOK_MESSAGE
+    record = resolve_record(settings.types.fields, settings.error, top=True)
+    if queue is not None:
+        hint = "remove it here, and say it in the queue"
+        settings.error(settings.types.name.span, Code.MISPLACED, "the queue declares the message type", hint)
+    check_webhook_fields(record, settings, settings.types)
+    return record
+
+
+def check_webhook_fields(record: RecordType, settings: Settings, types: syntax.TypeBlock | None) -> None:
+    """A webhook fills four fields; a message type that needs others would refuse every call."""
+    if types is None:
+        return
+    places = {field.name.text: field for field in types.fields}
+    for name, field in record.fields.items():
+        if name not in WEBHOOK_MESSAGE.fields:
+            if not field.optional:
+                hint = did_you_mean(name, tuple(WEBHOOK_MESSAGE.fields), "declare it optional: `name?: type`")
+                message = f"no webhook fills the field `{name}`, only {', '.join(WEBHOOK_MESSAGE.fields)}"
+                settings.error(places[name].name.span, Code.TYPE, message, hint)
+        elif name != "payload" and field.type not in (WEBHOOK_MESSAGE.fields[name].type, _JSON):
+            wanted = {"headers": "map<string, string>", "source_ip": "string", "received_at": "time"}[name]
+            message = f"a webhook fills `{name}` with another type"
+            settings.error(places[name].type.span, Code.TYPE, message, f"write `{name}: {wanted}`")
+
+
+_JSON = WEBHOOK_MESSAGE.fields["payload"].type
+
+
+def _target(name: Word, queue: Word | None, message_type: RecordType, settings: Settings) -> Any:
+    mappings = settings.mappings
+    if queue is not None:
+        if mappings:
+            message = "the queue does the work of this webhook"
+            settings.error(mappings[0].span, Code.MISPLACED, message, "move `map_to` into the queue")
+        return None
+    if not mappings:
+        if not settings.has("queue"):
+            hint = "write `queue: Name`, or `map_to: command Entity.Name { … }` to run it at once"
+            settings.error(name.span, Code.MISSING, f"the webhook `{name.text}` leads nowhere", hint)
+        return None
+    if len(mappings) > 1:
+        message = "without a queue a webhook has one target: the caller waits for its answer"
+        settings.error(mappings[1].span, Code.DUPLICATE, message, "put a queue before them")
+    if mappings[0].kind.text == TargetKind.QUEUE:
+        destination = mappings[0].destination
+        shown = destination.text if isinstance(destination, Word) else "Name"
+        hint = f"write `queue: {shown}`"
+        settings.error(mappings[0].span, Code.TYPE, "a webhook feeds a queue by its setting", hint)
+        return None
+    return compile_target(mappings[0], message_type, settings)
+
+
+def _verification(name: Word, settings: Settings) -> tuple[str | None, dict[str, Any] | None]:
+    """The preset, or the settings of a scheme without one. Saying nothing is an error: it would accept anybody."""
+    provider = settings.choice("provider", tuple(PROVIDERS), None)
+    ways = [way for way in ("provider", "verify") if settings.has(way)]
+    ways += ["verify_hmac"] if "verify_hmac" in settings.blocks else []
+    if len(ways) > 1:
+        message = f"`{ways[0]}` and `{ways[1]}` exclude each other"
+        settings.error(name.span, Code.DUPLICATE, message, "keep one of them")
+    if not ways:
+        hint = "write `provider: github`, `verify_hmac { … }`, or `verify: none` to accept anybody"
+        settings.error(name.span, Code.MISSING, f"the webhook `{name.text}` does not say how it is verified", hint)
+    settings.choice("verify", ("none",), None)
+    if "verify_hmac" not in settings.blocks:
+        return provider, None
+    hmac = _hmac(settings.block("verify_hmac"), settings.blocks["verify_hmac"][0])
+    return _as_preset(settings.block("verify_hmac"), hmac)
+
+
+def _as_preset(block: Settings, hmac: dict[str, Any]) -> tuple[str | None, dict[str, Any] | None]:
+    """A header that belongs to one provider means that provider's scheme, unless the block describes another."""
+    described = any(block.has(name) for name in ("prefix", "algorithm", "encoding", "timestamp_header", "template"))
+    for provider, header in PROVIDERS.items():
+        if hmac["header"].lower() == header and not described:
+            return provider, None
+    return None, hmac
+
+
+def _hmac(settings: Settings, block: syntax.Block) -> dict[str, Any]:
+    default = HmacSettings("")
+    header = settings.text("header", 100)
+    if header is None and not settings.has("header"):
+        hint = 'write `header: "X-Signature"`'
+        settings.error(block.kind.span, Code.MISSING, "`verify_hmac` does not name its header", hint)
+    timestamp_header = settings.text("timestamp_header", 100)
+    for name, value in (("header", header), ("timestamp_header", timestamp_header)):
+        if value is not None and _HEADER.fullmatch(value) is None:
+            settings.error(settings.span_of(name), Code.TYPE, f"`{name}` is not the name of a header")
+    template = settings.text("template") or ("{timestamp}.{body}" if timestamp_header else default.template)
+    _check_template(template, timestamp_header, settings, block)
+    return {
+        "header": header or "",
+        "prefix": settings.text("prefix", 100) or default.prefix,
+        "algorithm": settings.choice("algorithm", ("sha1", "sha256", "sha512"), default.algorithm),
+        "encoding": settings.choice("encoding", ("hex", "base64"), default.encoding),
+        "timestamp_header": timestamp_header,
+        "tolerance_seconds": settings.whole("tolerance_seconds", default.tolerance_seconds),
+        "template": template,
+    }
+
+
+def _check_template(template: str, timestamp_header: str | None, settings: Settings, block: syntax.Block) -> None:
+    span = settings.span_of("template") if settings.has("template") else block.kind.span
+    used = re.findall(r"\{([^{}]*)\}", template)
+    for name in used:
+        if name not in ("body", "timestamp"):
+            hint = did_you_mean(name, ("body", "timestamp"))
+            settings.error(span, Code.UNKNOWN, f"a template has no {{{name}}}", hint)
+    if "body" not in used:
+        settings.error(span, Code.MISSING, "the template does not sign the body", 'write "{timestamp}.{body}"')
+    if ("timestamp" in used) != (timestamp_header is not None):
+        hint = 'write both `timestamp_header: "…"` and {timestamp} in the template, or neither'
+        settings.error(span, Code.MISSING, "a timestamp counts only where it is signed", hint)
+
+
+def _secrets(settings: Settings) -> list[dict[str, Any]]:
+    secrets = []
+    for value in settings.values("secret_env"):
+        name = settings.text_of(value, "secret_env")
+        if name is not None:
+            secrets.append(_secret(f"env:{name}", value.span, settings))
+    for value in settings.values("secret"):
+        text = settings.text_of(value, "secret")
+        if text is not None:
+            secrets.append(_secret(text, value.span, settings))
+    secrets += [_secret_block(block, settings) for block in settings.blocks.get("secret", ())]
+    return [secret for secret in secrets if secret is not None]
+
+
+def _secret_block(block: syntax.Block, settings: Settings) -> dict[str, Any] | None:
+    label = block.label
+    if not isinstance(label, syntax.Literal) or not isinstance(label.value, str):
+        hint = 'write `secret "env:NAME" { … }`'
+        settings.error(block.kind.span, Code.TYPE, "a secret is named by a string", hint)
+        return None
+    inner = Settings(settings.parsed, settings.report, "secret", block.members)
+    valid_from, valid_until = inner.time("valid_from"), inner.time("valid_until")
+    if valid_from is not None and valid_until is not None and valid_until <= valid_from:
+        settings.error(block.span, Code.RANGE, "the secret is never valid: it ends before it starts")
+    secret = _secret(label.value, label.span, settings)
+    return None if secret is None else {**secret, "valid_from": valid_from, "valid_until": valid_until}
+
+
+def _secret(text: str, span: Span, settings: Settings) -> dict[str, Any] | None:
+    """A secret's place. The secret itself never stands in a definition."""
+    source, colon, name = text.partition(":")
+    if not colon or source not in _SOURCES or not name or not name.isprintable() or " " in name:
+        hint = did_you_mean(source, _SOURCES, 'write "env:NAME", "secretsmanager:name" or "ssm:/name"')
+        settings.error(span, Code.TYPE, "a secret is named by its place, never written here", hint)
+        return None
+    if source == SecretSource.ENV and _ENVIRONMENT_NAME.fullmatch(name) is None:
+        settings.error(span, Code.TYPE, "this is not the name of an environment variable", 'write "env:NAME"')
+        return None
+    return {"source": source, "name": name, "valid_from": None, "valid_until": None}
+
+
+def _public_url(settings: Settings) -> str | None:
+    url = settings.text("public_url", 2_000)
+    if url is not None and not url.startswith("https://"):
+        hint = 'write `public_url: "https://…"`'
+        settings.error(settings.span_of("public_url"), Code.TYPE, "providers sign an https address", hint)
+    return url
