@@ -1,0 +1,1 @@
+"""The `millrace` command line. One module for each group of commands; `main` only puts them together."""

@@ -1,0 +1,136 @@
+"""Commands on queue definitions: `compile`, `fmt`, `explain`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from millrace.definitions.language.source import Diagnostic
+
+SUFFIX = ".millrace"
+DEFAULT_SOURCES = Path("infra/queues")
+DEFAULT_COMPILED = Path("infra/definitions.json")
+
+_sources = click.argument("sources", nargs=-1, type=click.Path(exists=True, path_type=Path))
+
+
+def _files(sources: tuple[Path, ...]) -> Iterator[tuple[str, bytes]]:
+    """Every definition file under the given paths, in the order of their names."""
+    for source in sources or (DEFAULT_SOURCES,):
+        found = sorted(source.rglob(f"*{SUFFIX}")) if source.is_dir() else [source]
+        if not found or not source.exists():
+            raise click.ClickException(f"There is no {SUFFIX} file in {source}.")
+        for path in found:
+            yield path.as_posix(), path.read_bytes()
+
+
+def _print(findings: list[Diagnostic]) -> None:
+    for found in findings:
+        click.echo(str(found), err=True)
+
+
+@click.command("compile")
+@_sources
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=DEFAULT_COMPILED, show_default=True
+)
+@click.option("--check", is_flag=True, help="Write nothing; fail if the compiled file is not current.")
+@click.option("--strict", is_flag=True, help="Fail on warnings too.")
+def compile_command(sources: tuple[Path, ...], output: Path, *, check: bool, strict: bool) -> None:
+    """Compile definitions to the JSON that the functions load.
+
+    SOURCES are files or folders, infra/queues unless told otherwise.
+    """
+    from millrace.definitions.language.compiler import compile_files
+
+    compilation = compile_files(_files(sources))
+    _print(compilation.findings)
+    if compilation.definitions is None or (strict and compilation.warnings):
+        raise click.ClickException(_count(len(compilation.errors), len(compilation.warnings)))
+    queues, webhooks = len(compilation.definitions["queues"]), len(compilation.definitions["webhooks"])
+    if check:
+        current = output.read_bytes() if output.exists() else b""
+        if current != compilation.text.encode():
+            raise click.ClickException(f"{output} is not current: run `millrace compile` and commit it.")
+        click.echo(f"{output} is current: {queues} queues, {webhooks} webhooks.")
+        return
+    output.write_text(compilation.text, encoding="utf-8", newline="\n")
+    click.echo(f"{output}: {queues} queues, {webhooks} webhooks.")
+
+
+def _count(errors: int, warnings: int) -> str:
+    counted = [
+        f"{count} {word}{'' if count == 1 else 's'}" for count, word in ((errors, "error"), (warnings, "warning"))
+    ]
+    return f"{', '.join(counted)}; nothing written."
+
+
+@click.command("fmt")
+@_sources
+@click.option("--check", is_flag=True, help="Write nothing; fail if a file is not in house style.")
+def format_command(sources: tuple[Path, ...], *, check: bool) -> None:
+    """Write definition files in house style. Formatting twice changes nothing."""
+    from millrace.definitions.language.formatter import format_source
+    from millrace.definitions.language.parser import decode, parse
+    from millrace.definitions.language.source import Report
+
+    changed, broken = [], False
+    for name, data in _files(sources):
+        report = Report()
+        parsed = parse(decode(name, data, report), report)
+        if report.findings:
+            _print(report.sorted)
+            broken = True
+            continue
+        text = format_source(parsed).encode()
+        if text != data:
+            changed.append(name)
+            if not check:
+                Path(name).write_bytes(text)
+    for name in changed:
+        click.echo(f"{'not in house style' if check else 'formatted'}: {name}")
+    if broken or (check and changed):
+        sys.exit(1)
+
+
+@click.command("explain")
+@click.argument("queue")
+@click.option(
+    "-d",
+    "--definitions",
+    "compiled",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    default=DEFAULT_COMPILED,
+    show_default=True,
+)
+def explain_command(queue: str, compiled: Path) -> None:
+    """Print QUEUE's retry timetable and limits as a person reads them."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from millrace.definitions.explain import describe_wait, in_words, limits, timetable
+    from millrace.definitions.loading import load
+    from millrace.errors import MillraceError
+
+    try:
+        definition = load(compiled).queue(queue)
+    except MillraceError as exc:
+        raise click.ClickException(str(exc)) from exc
+    console = Console(highlight=False)
+    promises = Table(title=f"{definition.name} ({definition.app})", show_header=False, title_justify="left")
+    for name, sentence in limits(definition):
+        promises.add_row(name, sentence)
+    console.print(promises, markup=False)
+    delivery = definition.spec.delivery
+    retries = Table(
+        "attempt", "after waiting", "at the latest", title="A message that keeps failing", title_justify="left"
+    )
+    for attempt in timetable(delivery):
+        retries.add_row(str(attempt.number), describe_wait(attempt, delivery.jitter), in_words(attempt.since_first_ms))
+    retries.add_row("then", "", "dead letter")
+    console.print(retries, markup=False)
