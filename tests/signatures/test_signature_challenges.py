@@ -120,6 +120,11 @@ def test_repeated_query_parameter_is_not_a_challenge() -> None:
     assert handshake(preset("x"), twice, [SECRET], NOW) is None
 
 
+def test_only_a_get_is_a_handshake() -> None:
+    for name, request in (("meta", hub()), ("x", get(crc_token="abc"))):
+        assert handshake(preset(name), changed(request, method="POST"), [SECRET], NOW, [TOKEN]) is None
+
+
 @pytest.mark.parametrize("value", HOSTILE)
 def test_hostile_text_is_never_echoed(value: object) -> None:
     documents = {

@@ -225,6 +225,18 @@ def test_svix_prefers_its_own_names_and_never_mixes_families() -> None:
     assert refusal(scheme, changed(svix, headers=mixed)) is Reason.MISSING_HEADER
 
 
+def test_stray_header_of_the_svix_family_does_not_fall_back_to_the_other() -> None:
+    standard = delivery(preset("standard_webhooks"))
+    stray = with_header(standard, "svix-id", "d-1")
+    assert refusal(preset("svix"), stray) is Reason.MISSING_HEADER
+
+
+def test_overlong_header_is_not_even_compared() -> None:
+    request = delivery(preset("github"))
+    overlong = with_header(request, "x-hub-signature-256", "sha256=" + "0" * 4096)
+    assert refusal(preset("github"), overlong) is Reason.MALFORMED
+
+
 def test_unknown_versions_are_ignored_beside_a_right_one() -> None:
     scheme = preset("standard_webhooks")
     request = delivery(scheme)
