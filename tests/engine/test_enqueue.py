@@ -1,0 +1,221 @@
+"""Accepting messages: one commit, one message a key, exact bodies."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+
+import pytest
+
+from millrace.body import INLINE_LIMIT
+from millrace.claim import body_of, claim
+from millrace.enqueue import ORPHAN_GRACE_MS, Receipt, enqueue, enqueue_all
+from millrace.errors import BodyTooLarge, InvalidField, MillraceError, QueueFull, StoreUnavailable
+from millrace.finish import Failure, ack, nack
+from millrace.message import Draft
+from millrace.spec import Delivery, Idempotency, Ordering, Retention
+from millrace.status import Phase, status
+from tests.conftest import Bench
+
+
+def test_an_accepted_message_is_ready_at_once_under_its_id(bench: Bench) -> None:
+    queue = bench.queue()
+    receipt = enqueue(queue, Draft(b'{"a": 1}', correlation_id="trace-1", source="test"))
+    found = status(queue, receipt.message_id)
+    assert found.phase is Phase.READY
+    assert (found.message.correlation_id, found.message.source) == ("trace-1", "test")
+    assert not receipt.duplicate
+
+
+def test_a_repeated_key_gives_the_first_id_and_one_message(bench: Bench) -> None:
+    queue = bench.queue()
+    first = enqueue(queue, Draft(b"one", idempotency_key="k"))
+    again = enqueue(bench.queue(runtime=bench.another_process()), Draft(b"two", idempotency_key="k"))
+    assert (again.message_id, again.duplicate, again.phase) == (first.message_id, True, Phase.READY)
+    claims = claim(queue, owner="w", limit=10).claims
+    assert [body_of(queue, c) for c in claims] == [b"one"]
+
+
+def test_a_repeat_after_the_end_gives_the_cached_result(bench: Bench) -> None:
+    queue = bench.queue()
+    enqueue(queue, Draft(b"x", idempotency_key="k"))
+    (held,) = claim(queue, owner="w").claims
+    assert ack(queue, [held.entry], [b'{"ok":true}']) == [None]
+    again = enqueue(queue, Draft(b"x", idempotency_key="k"))
+    assert (again.duplicate, again.phase, again.result) == (True, Phase.DONE, b'{"ok":true}')
+    assert claim(queue, owner="w").claims == []
+
+
+def test_a_key_is_free_again_when_its_message_ended_and_its_window_is_over(bench: Bench) -> None:
+    queue = bench.queue(idempotency=Idempotency(window_seconds=60))
+    first = enqueue(queue, Draft(b"one", idempotency_key="k"))
+    (held,) = claim(queue, owner="w").claims
+    ack(queue, [held.entry], [b"1"])
+    bench.clock.forward(60_000)
+    second = enqueue(queue, Draft(b"two", idempotency_key="k"))
+    assert (second.message_id, second.duplicate) == (first.message_id, False)
+    (held,) = claim(queue, owner="w").claims
+    assert body_of(queue, held) == b"two"
+    ack(queue, [held.entry], [b"2"])
+    assert enqueue(queue, Draft(b"three", idempotency_key="k")).result == b"2"
+
+
+def test_a_message_still_queued_is_a_duplicate_however_old(bench: Bench) -> None:
+    queue = bench.queue(idempotency=Idempotency(window_seconds=60))
+    enqueue(queue, Draft(b"one", idempotency_key="k"))
+    bench.clock.forward(61_000)
+    assert enqueue(queue, Draft(b"two", idempotency_key="k")).duplicate
+    assert len(claim(queue, owner="w", limit=10).claims) == 1
+
+
+def test_a_dead_message_is_a_duplicate_within_its_window(bench: Bench) -> None:
+    queue = bench.queue(delivery=Delivery(max_attempts=1))
+    enqueue(queue, Draft(b"one", idempotency_key="k"))
+    (held,) = claim(queue, owner="w").claims
+    assert nack(queue, held.entry, held.message, Failure("E", "broken")) is None
+    assert enqueue(queue, Draft(b"one", idempotency_key="k")).phase is Phase.DEAD
+
+
+def test_the_same_key_of_another_tenant_or_queue_is_another_message(bench: Bench) -> None:
+    ids = {
+        enqueue(queue, Draft(b"x", idempotency_key="k")).message_id
+        for queue in (
+            bench.queue("One"),
+            bench.queue("Two"),
+            bench.runtime.queue(bench.tenant + "x", bench.queue("One").spec),
+        )
+    }
+    assert len(ids) == 3
+
+
+def test_a_batch_answers_each_by_itself(bench: Bench) -> None:
+    queue = bench.queue()
+    enqueue(queue, Draft(b"0", idempotency_key="key-7"))
+    drafts = [Draft(b"%d" % n, idempotency_key=f"key-{n % 50}") for n in range(60)]
+    drafts[3] = Draft(b"3", idempotency_key="key-3", priority=10_000)
+    answers = enqueue_all(queue, drafts)
+    assert isinstance(answers[3], InvalidField)
+    duplicates = [n for n, a in enumerate(answers) if isinstance(a, Receipt) and a.duplicate]
+    # key-3 comes again at 53: its first was refused, so that one is new.
+    assert duplicates == [7, 50, 51, 52, 54, 55, 56, 57, 58, 59]
+    assert len(claim(queue, owner="w", limit=100).claims) == 50
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\x00\xff" * 300, "ünïcödé ✓".encode(), b"{" + b" " * 100_000 + b"}", sha256(b"x").digest() * 2_000],
+    ids=["empty", "binary", "unicode", "compressible", "incompressible"],
+)
+def test_a_body_comes_back_byte_for_byte(bench: Bench, body: bytes) -> None:
+    queue = bench.queue()
+    enqueue(queue, Draft(body, content_type="application/octet-stream"))
+    (held,) = claim(queue, owner="w").claims
+    assert body_of(queue, held) == body
+
+
+def test_a_six_megabyte_body_lies_in_a_blob(bench: Bench) -> None:
+    queue = bench.queue()
+    body = b"".join(sha256(b"%d" % n).digest() for n in range(6 * 1024 * 32))
+    assert len(body) == queue.spec.max_body_bytes
+    enqueue(queue, Draft(body))
+    (held,) = claim(queue, owner="w").claims
+    assert held.message.body.blob
+    assert body_of(queue, held) == body
+
+
+def test_a_large_body_that_packs_well_stays_in_the_table(bench: Bench) -> None:
+    queue = bench.queue()
+    enqueue(queue, Draft(json.dumps([{"alert": "disk full"}] * 9_000).encode()))
+    (held,) = claim(queue, owner="w").claims
+    assert held.message.body.size > 4 * INLINE_LIMIT
+    assert not held.message.body.blob
+
+
+BAD_DRAFTS = {
+    "priority above": (Draft(b"", priority=10_000), "priority"),
+    "priority below": (Draft(b"", priority=-1), "priority"),
+    "priority name": (Draft(b"", priority="urgent"), "priority"),
+    "key too long": (Draft(b"", key="k" * 129), "key"),
+    "key with control characters": (Draft(b"", key="a\x00b"), "key"),
+    "key that is no text": (Draft(b"", key="\ud800"), "key"),
+    "empty idempotency key": (Draft(b"", idempotency_key=""), "idempotency_key"),
+    "reserved idempotency key": (Draft(b"", idempotency_key="\x1freplay"), "idempotency_key"),
+    "idempotency key too long": (Draft(b"", idempotency_key="k" * 513), "idempotency_key"),
+    "project too long": (Draft(b"", project="p" * 65), "project"),
+    "label with spaces": (Draft(b"", labels=("two words",)), "labels"),
+    "too many labels": (Draft(b"", labels=tuple(f"label-number-{n}" for n in range(20))), "labels"),
+    "not before the past": (Draft(b"", not_before=-1), "not_before"),
+    "not before the far future": (Draft(b"", not_before=10**15), "not_before"),
+    "headers too large": (Draft(b"", headers={"x": "y" * 9_000}), "headers"),
+}
+
+
+@pytest.mark.parametrize(("draft", "field"), BAD_DRAFTS.values(), ids=BAD_DRAFTS.keys())
+def test_bad_input_names_the_field_and_what_is_allowed_and_writes_nothing(
+    bench: Bench, draft: Draft, field: str
+) -> None:
+    queue = bench.queue()
+    with pytest.raises(InvalidField) as caught:
+        enqueue(queue, draft)
+    assert caught.value.field == field
+    assert "Allowed:" in str(caught.value)
+    assert queue.state(fresh=True).depth == 0
+    assert claim(queue, owner="w", limit=10).claims == []
+
+
+def test_a_body_over_the_limit_is_refused_with_both_sizes(bench: Bench) -> None:
+    queue = bench.queue(max_body_bytes=10)
+    with pytest.raises(BodyTooLarge, match=r"11 bytes.*at most 10"):
+        enqueue(queue, Draft(b"x" * 11))
+
+
+def test_an_ordered_queue_takes_no_priority_and_a_keyed_one_needs_its_key(bench: Bench) -> None:
+    with pytest.raises(InvalidField, match="fifo"):
+        enqueue(bench.queue(ordering=Ordering.FIFO), Draft(b"", priority="high"))
+    with pytest.raises(InvalidField, match="goes by key"):
+        enqueue(bench.queue(ordering=Ordering.PER_KEY), Draft(b""))
+
+
+@pytest.mark.parametrize("tenant", ["", "a#b", "a" * 49, "ä", "-a", "a b"])
+def test_a_malformed_tenant_is_refused(bench: Bench, tenant: str) -> None:
+    with pytest.raises(InvalidField, match="tenant"):
+        bench.runtime.queue(tenant, bench.queue().spec)
+
+
+def test_a_sender_that_stalls_between_its_writes_gives_up_instead_of_committing(bench: Bench) -> None:
+    """Past the orphans' grace its entry may be gone: committing then would accept a message that never runs."""
+    queue = bench.queue()
+    put_entries = bench.store.put_entries
+
+    def stall(entries):  # type: ignore[no-untyped-def]
+        outcomes = put_entries(entries)
+        bench.clock.forward(ORPHAN_GRACE_MS)
+        return outcomes
+
+    bench.store.put_entries = stall  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable, match="too long"):
+        enqueue(queue, Draft(b"x", idempotency_key="k"))
+    del bench.store.put_entries
+    assert not enqueue(queue, Draft(b"x", idempotency_key="k")).duplicate
+    assert len(claim(queue, owner="w", limit=10).claims) == 1
+
+
+def test_delays_hold_a_message_back_until_its_time(bench: Bench) -> None:
+    queue = bench.queue()
+    enqueue(queue, Draft(b"later", not_before=bench.clock() + 5_000))
+    enqueue(queue, Draft(b"past", not_before=bench.clock() - 5_000))
+    first = claim(queue, owner="w", limit=10)
+    assert [body_of(queue, c) for c in first.claims] == [b"past"]
+    ack(queue, [c.entry for c in first.claims])
+    assert claim(queue, owner="w").next_at == bench.clock() + 5_000
+    bench.clock.forward(5_000)
+    assert [body_of(queue, c) for c in claim(queue, owner="w").claims] == [b"later"]
+
+
+def test_a_full_queue_refuses_with_a_time_to_come_back(bench: Bench) -> None:
+    queue = bench.queue(retention=Retention(max_depth=2))
+    answers: list[Receipt | MillraceError] = enqueue_all(queue, [Draft(b"x")] * 3)
+    assert [isinstance(answer, Receipt) for answer in answers] == [True, True, False]
+    with pytest.raises(QueueFull) as caught:
+        enqueue(queue, Draft(b"x"))
+    assert caught.value.retry_after > 0
