@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .presets import PRESETS
 from .request import Headers
 from .scheme import Scheme
 
@@ -13,21 +12,20 @@ _ALWAYS = ("content-type", "content-encoding", "user-agent", "traceparent", "tra
 #: A header whose name holds one of these is a credential or the proof of one, whatever a definition asks for.
 _NEVER = ("auth", "cookie", "signature", "hmac", "secret", "token", "api-key", "apikey", "password", "session")
 
-_SIGNATURES = frozenset(names.signature for scheme in PRESETS.values() for names in scheme.names)
-
 _MAX_VALUE_CHARACTERS = 1024
 
 
-def retained_headers(scheme: Scheme, headers: Headers, also: Iterable[str] = ()) -> dict[str, str]:
+def retained_headers(scheme: Scheme | None, headers: Headers, also: Iterable[str] = ()) -> dict[str, str]:
     """The headers to store, by lower-case name: general ones, the provider's own, and `also` from the definition.
 
-    Signatures, cookies and authorisation are never among them, even if `also` names them. Repeated values are
-    joined with a comma; a value above 1024 characters is left out.
+    Without a scheme there are none of a provider. Signatures, cookies and authorisation are never among them, even
+    if `also` names them. Repeated values are joined with a comma; a value above 1024 characters is left out.
     """
     asked = [name.lower() for name in also if not any(mark in name.lower() for mark in _NEVER)]
-    secret = _SIGNATURES | {names.signature for names in scheme.names}
+    secret = _SIGNATURES | {names.signature for names in scheme.names} if scheme else _SIGNATURES
+    own = (*scheme.facts.event_headers, *scheme.id_headers) if scheme else ()
     kept: dict[str, str] = {}
-    for name in (*_ALWAYS, *scheme.facts.event_headers, *scheme.id_headers, *asked):
+    for name in (*_ALWAYS, *own, *asked):
         values = headers.all(name)
         value = ", ".join(values)
         if values and name not in secret and len(value) <= _MAX_VALUE_CHARACTERS:
