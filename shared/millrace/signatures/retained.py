@@ -22,12 +22,12 @@ def retained_headers(scheme: Scheme | None, headers: Headers, also: Iterable[str
     if `also` names them. Repeated values are joined with a comma; a value above 1024 characters is left out.
     """
     asked = [name.lower() for name in also if not any(mark in name.lower() for mark in _NEVER)]
-    secret = _SIGNATURES | {names.signature for names in scheme.names} if scheme else _SIGNATURES
+    proofs = {names.signature for names in scheme.names} if scheme else set()
     own = (*scheme.facts.event_headers, *scheme.id_headers) if scheme else ()
     kept: dict[str, str] = {}
     for name in (*_ALWAYS, *own, *asked):
         values = headers.all(name)
         value = ", ".join(values)
-        if values and name not in secret and len(value) <= _MAX_VALUE_CHARACTERS:
+        if values and name not in proofs and len(value) <= _MAX_VALUE_CHARACTERS:
             kept[name] = value
     return kept
