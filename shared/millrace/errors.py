@@ -6,6 +6,7 @@
     │   ├── InvalidField          one named field is out of range or malformed
     │   ├── InvalidCursor         a page cursor that this list did not hand out
     │   ├── BodyTooLarge          the body is over the queue's limit
+    │   ├── InvalidMessage        the message does not fit its type; names every path
     │   └── ExpressionFailed      an expression of the definition has no value for this message
     ├── NotFound                  no message or dead letter of that id
     ├── StaleClaim                the claim is no longer the newest; nothing was changed
@@ -19,6 +20,7 @@ The core knows no HTTP: one table at the edge maps `code` to a status.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -80,6 +82,16 @@ class BodyTooLarge(InvalidRequest):
         self.size = size
         self.limit = limit
         super().__init__(f"body: {size} bytes. Allowed: at most {limit} bytes.")
+
+
+class InvalidMessage(InvalidRequest):
+    """The message does not fit the type that its queue declares."""
+
+    code = "invalid_message"
+
+    def __init__(self, problems: Sequence[tuple[str, str, str]]) -> None:
+        self.problems = tuple(problems)  #: path, what was expected, what was found
+        super().__init__("; ".join(f"{path}: expected {expected}, found {found}" for path, expected, found in problems))
 
 
 class ExpressionFailed(InvalidRequest):

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.errors import InvalidField, MillraceError, QueueFull, StaleClaim, StaleState, UnknownQueue
+from millrace.errors import InvalidField, InvalidMessage, MillraceError, QueueFull, StaleClaim, StaleState, UnknownQueue
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -20,7 +20,8 @@ STATUSES: dict[str, tuple[int, str]] = {
     "invalid_field": (400, "A field is out of range"),
     "invalid_cursor": (400, "The cursor is not valid here"),
     "invalid_message": (422, "The message does not fit its type"),
-    "bad_signature": (401, "The signature does not verify"),
+    "expression_failed": (422, "The message lacks what the definition reads from it"),
+    "signature_invalid": (401, "The request could not be authenticated"),
     "unauthorised": (401, "A valid token is needed"),
     "forbidden": (403, "The token does not allow this"),
     "not_found": (404, "There is nothing here"),
@@ -31,6 +32,8 @@ STATUSES: dict[str, tuple[int, str]] = {
     "stale_state": (409, "The state was changed meanwhile"),
     "body_too_large": (413, "The body is too large"),
     "too_many_waiting": (429, "Too many consumers are waiting"),
+    "configuration_missing": (500, "The webhook cannot verify requests"),
+    "secret_unavailable": (503, "The webhook cannot verify requests"),
     "queue_full": (503, "The queue is full"),
     "store_unavailable": (503, "The store did not answer"),
     "internal": (500, "Something went wrong on our side"),
@@ -49,7 +52,8 @@ class Problem:
 
     @property
     def body(self) -> str:
-        return json.dumps(self.document, ensure_ascii=False)
+        # ASCII, because a path may repeat what a sender wrote, and half a surrogate pair cannot be sent as UTF-8.
+        return json.dumps(self.document)
 
 
 def problem(error: BaseException, correlation_id: str) -> Problem:
@@ -77,6 +81,8 @@ def _particulars(error: BaseException) -> dict[str, Any]:
             return {"current_version": error.current}
         case InvalidField():
             return {"field": error.field, "allowed": error.allowed}
+        case InvalidMessage():
+            return {"problems": [dict(zip(("path", "expected", "found"), p, strict=True)) for p in error.problems]}
         case QueueFull():
             return {"max_depth": error.max_depth}
         case UnknownQueue():

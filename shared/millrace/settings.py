@@ -24,6 +24,7 @@ class Settings:
     dead_letter_table: str
     body_bucket: str
     definitions: str  #: path of the compiled definitions
+    default_tenant: str = "default"  #: whose queues are meant where a call names no tenant
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -38,4 +39,5 @@ class Settings:
             need("DEAD_LETTER_TABLE", "the name of the dead-letter table"),
             need("BODY_BUCKET", "the bucket of large bodies"),
             need("DEFINITIONS", "the path of the compiled queue definitions"),
+            environment.get("DEFAULT_TENANT") or "default",
         )

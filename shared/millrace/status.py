@@ -20,10 +20,15 @@ class Phase(StrEnum):
     DONE = "done"
     DEAD = "dead"
     PURGED = "purged"  #: taken out by an operator
+    FILTERED = "filtered"  #: left out by the queue's filter; it never was in the queue
 
     @property
     def ended(self) -> bool:
-        return self in (Phase.DONE, Phase.DEAD, Phase.PURGED)
+        return self in (Phase.DONE, Phase.DEAD, Phase.PURGED, Phase.FILTERED)
+
+
+#: Stands where the place of an entry would, in the record of a message that has none.
+FILTERED_PLACE = "F#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,8 @@ def locate(store: Store, message: Message, records: Records, now: int) -> Status
     A retry may move the entry between the two reads; so a missing entry counts only when, read after it, the
     place is still the same. Moving is one transaction, and a single read never sees half of one.
     """
+    if message.place.sk == FILTERED_PLACE:
+        return Status(Phase.FILTERED, message)
     whereabouts = _own(records.whereabouts, message)
     while True:
         place = message.place if whereabouts is None else whereabouts.place

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
+
+from millrace.strict_json import parse
 
 from .errors import Reason, SignatureInvalid
 
@@ -94,13 +95,10 @@ class WebhookRequest:
     def document(self) -> Any:
         """The body as JSON, parsed once however often it is asked for.
 
-        Raises ValueError for anything that is not strict UTF-8 JSON (NaN, too deep and oversized numbers included).
+        Raises ValueError for anything that is not strict UTF-8 JSON as `millrace.strict_json` reads it.
         """
         if self._document[0] is _UNREAD:
-            try:
-                self._document[0] = json.loads(self.body.decode("utf-8"), parse_constant=_refuse_constant)
-            except RecursionError:
-                raise ValueError("the body is nested too deeply") from None
+            self._document[0] = parse(self.body)
         return self._document[0]
 
     def object_document(self) -> dict[str, Any]:
@@ -121,7 +119,3 @@ class WebhookRequest:
             return None
         values = [value for key, value in pairs if key == name]
         return values[0] if len(values) == 1 else None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,1 @@
+"""The ingress: the function behind `POST /hook/{name}`."""

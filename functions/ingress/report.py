@@ -1,0 +1,62 @@
+"""What the ingress tells its operators: one log line and one set of metrics for each call.
+
+A sender's data is in neither: names are those of our definitions, reasons are from our own lists.
+"""
+
+from __future__ import annotations
+
+from aws_lambda_powertools.logging import Logger
+from aws_lambda_powertools.metrics import Metrics, MetricUnit
+
+from millrace.ingress.serve import FAILED, REFUSED, Served
+
+logger = Logger(service="ingress")
+metrics = Metrics(namespace="Millrace", service="ingress")
+
+#: outcome → metric.
+METRICS = {
+    "accepted": "Accepted",
+    "duplicate": "Duplicate",
+    "filtered": "Filtered",
+    "answered": "ChallengeAnswered",
+    "ran": "CommandRan",
+    "shed": "Shed",
+    REFUSED: "Refused",
+    FAILED: "Failed",
+}
+#: Stands for the webhook where none of ours was called: a stranger must not be able to make up dimensions.
+NO_WEBHOOK = "none"
+
+
+def report(served: Served) -> None:
+    """Log and count one call."""
+    _log(served)
+    _count(METRICS[served.outcome], served, {"reason": served.reason} if served.reason else {})
+    if served.secret:
+        # A rotation is complete when the old secret's count stays at zero.
+        _count("SecretMatched", served, {"secret": served.secret})
+
+
+def _log(served: Served) -> None:
+    said = {
+        "action": f"webhook_{served.outcome}",
+        "webhook": served.webhook,
+        "queue": served.queue,
+        "message_id": served.message_id,
+        "correlation_id": served.correlation_id,
+        "status": served.response.status,
+        "reason": served.reason,
+    }
+    extra = {name: value for name, value in said.items() if value}
+    if served.error is not None:
+        logger.error("A call failed.", exc_info=served.error, extra=extra)
+    else:
+        logger.info("A call was answered.", extra=extra)
+
+
+def _count(name: str, served: Served, dimensions: dict[str, str]) -> None:
+    metrics.add_dimension("webhook", served.webhook or NO_WEBHOOK)
+    for dimension, value in dimensions.items():
+        metrics.add_dimension(dimension, value)
+    metrics.add_metric(name, MetricUnit.Count, 1)
+    metrics.flush_metrics()
