@@ -3,7 +3,7 @@
 It is `common-expression-language`, CEL in Rust. Its Python package imports a command line on the way (typer, rich,
 prompt-toolkit); only the extension module beside it is loaded here, which takes a tenth of the time.
 
-What it is shown is a *view*: the fields that the expression names, copied and counted, with typed times, durations
+What it is shown is a *view*: the paths that the expression names, copied and counted, with typed times, durations
 and bytes turned into values. The count bounds an evaluation: an extension cannot be interrupted, so what would be
 too large is refused before it starts.
 """
@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import logging
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from types import ModuleType
@@ -49,19 +50,20 @@ if TYPE_CHECKING:
 
 #: Depth of a message that an evaluation may see; the engine and its conversions recurse.
 MAX_DEPTH = 100
-#: Weight of a message (values, plus characters / 64) by the cost of the expression: linear, quadratic.
-MAX_WEIGHT = {1: 200_000, 2: 2_000}
+#: The weight of a message is the number of its values, plus their characters divided by this.
 CHARACTERS_PER_WEIGHT = 64
+
+#: What the compiler writes for `size`. The engine's own counts the bytes of a string, CEL counts code points; a
+#: built-in function cannot be replaced under its name.
+LENGTH = "millrace_length"
 
 
 def evaluate(expression: Expression, message: Mapping[str, Any]) -> Any:
     """The value of an expression that has no form of its own. Raises EvaluationError only."""
-    program = compiled(expression.text)
-    view = _View(MAX_WEIGHT[expression.cost])
-    fields = expression.message_type.fields
-    variables = {name: view.of(message[name], fields[name].type, 0) for name in expression.uses if name in message}
+    program = compiled(expression.cel)
+    variables = _View(expression.max_weight).paths(message, expression.message_type, expression.uses)
     try:
-        value = program.execute(engine().Context(variables, {"size": _size}))
+        value = program.execute(engine().Context(variables, {LENGTH: _length}))
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as exc:
         raise EvaluationError(_first_sentence(exc)) from exc
     return _as_json(value)
@@ -78,6 +80,8 @@ def engine() -> ModuleType:
     found = importlib.machinery.PathFinder.find_spec("cel.cel", places) if places else None
     if found is None or found.loader is None:
         raise ModuleNotFoundError("This expression needs CEL: install millrace[cel].", name="cel")
+    # It logs every function that refuses its argument; whoever evaluates reports that once, as ExpressionFailed.
+    logging.getLogger("cel").setLevel(logging.ERROR)
     module = importlib.util.module_from_spec(found)
     sys.modules["cel.cel"] = module
     found.loader.exec_module(module)
@@ -101,6 +105,20 @@ class _View:
         self._limit = limit
         self._weight = 0
 
+    def paths(self, value: Any, kind: Type, paths: Sequence[tuple[str, ...]], depth: int = 0) -> Any:
+        """The parts of an object that lie on these paths. What is not an object is shown whole, to fail as it must."""
+        if not isinstance(value, Mapping) or any(not path for path in paths):
+            return self.of(value, kind, depth)
+        self._charge(1, depth)
+        onward: dict[str, list[tuple[str, ...]]] = {}
+        for first, *rest in paths:
+            onward.setdefault(first, []).append(tuple(rest))
+        return {
+            name: self.paths(value[name], _type_below(kind, name), below, depth + 1)
+            for name, below in onward.items()
+            if name in value
+        }
+
     def of(self, value: Any, kind: Type, depth: int) -> Any:
         match kind:
             case ListType() if isinstance(value, list):
@@ -112,11 +130,7 @@ class _View:
                 return {read_key(key): self.of(item, kind.value, depth + 1) for key, item in value.items()}
             case RecordType() if isinstance(value, Mapping):
                 self._charge(1, depth)
-                fields = kind.fields
-                return {
-                    name: self.of(item, fields[name].type if name in fields else JSON, depth + 1)
-                    for name, item in value.items()
-                }
+                return {_text(name): self.of(item, _type_below(kind, name), depth + 1) for name, item in value.items()}
         reader = _READERS.get(kind)
         if reader is not None and isinstance(value, str):
             self._charge(1 + len(value) // CHARACTERS_PER_WEIGHT, depth)
@@ -149,6 +163,15 @@ class _View:
 _READERS: dict[Type, Callable[[str], Any]] = {TIME: parse_time, DURATION: parse_duration, BYTES: parse_bytes}
 
 
+def _type_below(kind: Type, name: str) -> Type:
+    match kind:
+        case RecordType() if name in kind.fields:
+            return kind.fields[name].type
+        case MapType():
+            return kind.value
+    return JSON
+
+
 def _read(reader: Callable[[str], Any], text: str) -> Any:
     try:
         return reader(text)
@@ -170,8 +193,7 @@ def _int_key(value: object) -> int:
         raise EvaluationError("a key of the map is not an int") from exc
 
 
-def _size(value: Any) -> int:
-    """CEL's size(): code points of a string. The engine's own counts bytes, against the specification."""
+def _length(value: Any) -> int:
     if isinstance(value, str | bytes | list | Mapping):
         return len(value)
     raise TypeError(f"size expected a string, bytes, list or map, found {describe_value(value)}")

@@ -28,8 +28,9 @@ class Expression:
     text: str
     message_type: RecordType
     form: Mapping[str, Any] | None  #: evaluated here; None where the CEL engine is needed
-    uses: tuple[str, ...] = ()  #: fields of the message that the CEL engine is shown; no others
-    cost: int = 1  #: 1: work grows with the message; 2: with its square, so it is shown small messages only
+    cel: str = ""  #: the text for the CEL engine
+    uses: tuple[tuple[str, ...], ...] = ()  #: paths of the message that the CEL engine is shown; no others
+    max_weight: int = 0  #: how much of the message the CEL engine may be shown, so that it ends in about a second
 
     def evaluate(self, message: Mapping[str, Any]) -> Any:
         """The value for one message, as JSON spells it.
@@ -57,8 +58,8 @@ def read_expression(written: Any, message_type: RecordType) -> Expression:
         case {"text": str() as text, "form": dict() as form}:
             _check_form(form, MAX_FORM_DEPTH)
             return Expression(text, message_type, form)
-        case {"text": str() as text, "uses": [*uses], "cost": 1 | 2 as cost}:
-            return Expression(text, message_type, None, tuple(uses), cost)
+        case {"text": str() as text, "cel": str() as cel, "uses": [*uses], "max_weight": int() as max_weight}:
+            return Expression(text, message_type, None, cel, tuple(tuple(path) for path in uses), max_weight)
     raise InvalidDefinitions(f"{str(written)[:60]} is not an expression")
 
 

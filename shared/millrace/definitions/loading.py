@@ -150,6 +150,8 @@ def read_webhook(name: str, written: Mapping[str, Any]) -> WebhookDefinition:
         target=None if target is None else _read_target(target, message_type),
         message_type=message_type,
         public_url=written["public_url"],
+        tolerance_seconds=written["tolerance_seconds"],
+        verify_token=None if written["verify_token"] is None else _read_secret(written["verify_token"]),
     )
 
 

@@ -113,6 +113,11 @@ class SecretReference:
     valid_from: datetime | None = None
     valid_until: datetime | None = None
 
+    @property
+    def reference(self) -> str:
+        """As `millrace.signatures` takes it: `env:NAME`."""
+        return f"{self.source}:{self.name}"
+
     def valid_at(self, now: datetime) -> bool:
         started = self.valid_from is None or self.valid_from <= now
         ended = self.valid_until is not None and self.valid_until <= now
@@ -121,15 +126,20 @@ class SecretReference:
 
 @dataclass(frozen=True, slots=True)
 class HmacSettings:
-    """A signature scheme that no preset describes."""
+    """A signature scheme that no preset describes. None leaves a setting to `millrace.signatures.generic`."""
 
     header: str
-    prefix: str = ""
-    algorithm: str = "sha256"
-    encoding: str = "hex"
+    prefix: str | None = None
+    algorithm: str | None = None
+    encoding: str | None = None
+    separator: str | None = None
     timestamp_header: str | None = None
-    tolerance_seconds: int = 300
-    template: str = "{body}"  #: what is signed: `{body}`, `{timestamp}` and text between them
+    timestamp_unit: str | None = None
+    tolerance_seconds: int | None = None
+    template: str | None = None  #: what is signed: `{body}`, `{timestamp}`, `{id}`, `{url}` and text between them
+    id_header: str | None = None
+    success_status: int | None = None
+    overload_status: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +155,23 @@ class WebhookDefinition:
     target: Target | None
     message_type: RecordType  #: of the queue, or of the message that a synchronous target is rendered from
     public_url: str | None = None  #: the address that the provider signs (Twilio, Square)
+    tolerance_seconds: int | None = None  #: of a preset; None keeps the provider's
+    verify_token: SecretReference | None = None  #: what a handshake must repeat (Meta)
 
     @property
     def verified(self) -> bool:
         return self.provider is not None or self.hmac is not None
+
+    @property
+    def signature_settings(self) -> dict[str, Any] | None:
+        """What `millrace.signatures.scheme_from` takes; None where nothing is verified."""
+        if self.provider is not None:
+            given: dict[str, Any] = {"provider": self.provider, "tolerance_seconds": self.tolerance_seconds}
+        elif self.hmac is not None:
+            given = {name: getattr(self.hmac, name) for name in self.hmac.__slots__}
+        else:
+            return None
+        return {name: value for name, value in given.items() if value is not None}
 
     def secrets_at(self, now: datetime) -> tuple[SecretReference, ...]:
         """The secrets that count at a moment; during a rotation there are two."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from lark import Token
+
+from millrace.definitions.cel_engine import LENGTH
 from millrace.definitions.expression import STRING_TESTS
 from millrace.definitions.language import syntax
-from millrace.definitions.language.cost import MAX_NODES, cost, nested_comprehension, nodes
+from millrace.definitions.language.cost import MAX_NODES, max_weight, nested_comprehension, nodes
 from millrace.definitions.language.expression_text import expression_text
 from millrace.definitions.language.functions import kind_of
 from millrace.definitions.language.parser import Parsed
 from millrace.definitions.language.source import Code, Report
-from millrace.definitions.language.syntax import Expr, Literal
+from millrace.definitions.language.syntax import Expr, Literal, children
 from millrace.definitions.language.typecheck import TypeChecker
 from millrace.definitions.message_type import INT, MapType, RecordType, Type
 
@@ -37,9 +41,40 @@ def lower(parsed: Parsed, expr: Expr, message_type: RecordType, report: Report, 
     form = _Former(checker).form(expr)
     if form is not None:
         return {"text": text, "form": form}
-    _check_with_engine(parsed, expr, text, report)
-    used = {node.text for node in nodes(expr) if isinstance(node, syntax.Name)}
-    return {"text": text, "uses": [name for name in scope if name in used], "cost": cost(expr)}
+    cel = expression_text(_for_engine(parsed.tokens_of(expr.span)))
+    _check_with_engine(parsed, expr, cel, report)
+    uses = sorted(path for path in set(_paths(expr)) if path[0] in scope)
+    return {"text": text, "cel": cel, "uses": [list(path) for path in uses], "max_weight": max_weight(expr)}
+
+
+def _paths(expr: Expr) -> Iterator[tuple[str, ...]]:
+    """The longest paths of names that an expression looks at; it is shown nothing else."""
+    steps: list[str] = []
+    node = expr
+    while isinstance(node, syntax.Select | syntax.Index):
+        index = node.index if isinstance(node, syntax.Index) else None
+        if isinstance(node, syntax.Select):
+            steps.append(node.field.text)
+        elif isinstance(index, Literal) and isinstance(index.value, str):
+            steps.append(index.value)
+        else:
+            steps.clear()
+            yield from () if index is None else _paths(index)
+        node = node.operand
+    if isinstance(node, syntax.Name):
+        yield (node.text, *reversed(steps))
+        return
+    for child in children(node):
+        yield from _paths(child)
+
+
+def _for_engine(tokens: list[Token]) -> list[Token]:
+    """The tokens with calls of `size` renamed to the one that counts as CEL does."""
+    called = [token.type == "LPAR" for token in tokens[1:]] + [False]
+    return [
+        token.update(value=LENGTH) if call and token.type == "NAME" and str(token) == "size" else token
+        for token, call in zip(tokens, called, strict=True)
+    ]
 
 
 def _check_limits(parsed: Parsed, expr: Expr, text: str, report: Report) -> None:

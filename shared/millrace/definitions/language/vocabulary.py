@@ -29,13 +29,15 @@ VOCABULARY: dict[str, Words] = {
     "idempotency": Words(("key", "window_seconds", "cache_result")),
     "rate_limit": Words(("per_second",)),
     "webhook": Words(
-        ("queue", "provider", "verify", "secret", "secret_env", "public_url"),
+        (
+            "queue", "provider", "tolerance_seconds", "verify", "verify_token", "secret", "secret_env", "public_url",
+        ),
         ("verify_hmac", "secret", "message_type", "map_to"),
     ),
     "verify_hmac": Words(
         (
-            "header", "prefix", "algorithm", "encoding", "timestamp_header", "tolerance_seconds", "template",
-            "secret", "secret_env",
+            "header", "prefix", "algorithm", "encoding", "separator", "timestamp_header", "timestamp_unit",
+            "tolerance_seconds", "template", "id_header", "success_status", "overload_status", "secret", "secret_env",
         ),
         ("secret",),
     ),
@@ -63,27 +65,14 @@ LIMITS: dict[str, tuple[float, float]] = {
     "window_seconds": (1, 30 * DAY),
     "per_second": (0.001, 100_000),
     "tolerance_seconds": (1, DAY),
+    "success_status": (200, 299),
+    "overload_status": (429, 599),
 }
 
 #: An entry stays below one write unit, so what it repeats from the definition is small.
 MAX_LABELS = 16
 MAX_LABEL_CHARACTERS = 256
 MAX_PROJECT_CHARACTERS = 64
-
-#: Presets of `millrace.signatures`, with the header that carries the signature.
-PROVIDERS: dict[str, str] = {
-    "github": "x-hub-signature-256",
-    "stripe": "stripe-signature",
-    "slack": "x-slack-signature",
-    "pagerduty": "x-pagerduty-signature",
-    "shopify": "x-shopify-hmac-sha256",
-    "twilio": "x-twilio-signature",
-    "zoom": "x-zm-signature",
-    "linear": "linear-signature",
-    "square": "x-square-hmacsha256-signature",
-    "standard_webhooks": "webhook-signature",
-    "svix": "svix-signature",
-}
 
 
 def home_of(name: str) -> str | None:

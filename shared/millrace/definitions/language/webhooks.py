@@ -12,9 +12,12 @@ from millrace.definitions.language.settings import Settings
 from millrace.definitions.language.source import Code, Span, did_you_mean
 from millrace.definitions.language.syntax import Word
 from millrace.definitions.language.targets import compile_target
-from millrace.definitions.language.vocabulary import PROVIDERS
+from millrace.definitions.language.vocabulary import LIMITS
 from millrace.definitions.message_type import RecordType
-from millrace.definitions.model import HmacSettings, SecretSource, TargetKind
+from millrace.definitions.model import SecretSource, TargetKind
+from millrace.signatures.errors import ConfigurationMissing
+from millrace.signatures.presets import PRESETS, scheme_from
+from millrace.signatures.scheme import Clock
 
 _SOURCES = tuple(source.value for source in SecretSource)
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -49,6 +52,8 @@ def check_webhook(name: Word, app: str, settings: Settings) -> CheckedWebhook:
         "target": _target(name, queue, message_type, settings),
         "message_type": message_type.written(),
         "public_url": _public_url(settings),
+        "tolerance_seconds": _whole_if_given("tolerance_seconds", settings),
+        "verify_token": _verify_token(settings),
     }
     return CheckedWebhook(name, settings, compiled, queue)
 
@@ -110,7 +115,6 @@ def _target(name: Word, queue: Word | None, message_type: RecordType, settings: 
 
 def _verification(name: Word, settings: Settings) -> tuple[str | None, dict[str, Any] | None]:
     """The preset, or the settings of a scheme without one. Saying nothing is an error: it would accept anybody."""
-    provider = settings.choice("provider", tuple(PROVIDERS), None)
     ways = [way for way in ("provider", "verify") if settings.has(way)]
     ways += ["verify_hmac"] if "verify_hmac" in settings.blocks else []
     if len(ways) > 1:
@@ -120,56 +124,59 @@ def _verification(name: Word, settings: Settings) -> tuple[str | None, dict[str,
         hint = "write `provider: github`, `verify_hmac { … }`, or `verify: none` to accept anybody"
         settings.error(name.span, Code.MISSING, f"the webhook `{name.text}` does not say how it is verified", hint)
     settings.choice("verify", ("none",), None)
-    if "verify_hmac" not in settings.blocks:
-        return provider, None
-    hmac = _hmac(settings.block("verify_hmac"), settings.blocks["verify_hmac"][0])
-    return _as_preset(settings.block("verify_hmac"), hmac)
+    if "verify_hmac" in settings.blocks:
+        return _hmac(settings.block("verify_hmac"), settings.blocks["verify_hmac"][0].kind)
+    return _provider(settings), None
 
 
-def _as_preset(block: Settings, hmac: dict[str, Any]) -> tuple[str | None, dict[str, Any] | None]:
-    """A header that belongs to one provider means that provider's scheme, unless the block describes another."""
-    described = any(block.has(name) for name in ("prefix", "algorithm", "encoding", "timestamp_header", "template"))
-    for provider, header in PROVIDERS.items():
-        if hmac["header"].lower() == header and not described:
-            return provider, None
-    return None, hmac
+def _provider(settings: Settings) -> str | None:
+    provider = settings.choice("provider", tuple(PRESETS), None)
+    if settings.has("tolerance_seconds") and provider is not None and not PRESETS[provider].timed:
+        message = f"{provider} signs no time, so none can be too old"
+        settings.error(settings.span_of("tolerance_seconds"), Code.TYPE, message, "remove it")
+    return provider
 
 
-def _hmac(settings: Settings, block: syntax.Block) -> dict[str, Any]:
-    default = HmacSettings("")
-    header = settings.text("header", 100)
-    if header is None and not settings.has("header"):
+def _hmac(settings: Settings, place: Word) -> tuple[str | None, dict[str, Any] | None]:
+    """The settings of a scheme; or the provider's own, where only a header is named and it is a provider's."""
+    if not settings.has("header"):
         hint = 'write `header: "X-Signature"`'
-        settings.error(block.kind.span, Code.MISSING, "`verify_hmac` does not name its header", hint)
-    timestamp_header = settings.text("timestamp_header", 100)
-    for name, value in (("header", header), ("timestamp_header", timestamp_header)):
-        if value is not None and _HEADER.fullmatch(value) is None:
-            settings.error(settings.span_of(name), Code.TYPE, f"`{name}` is not the name of a header")
-    template = settings.text("template") or ("{timestamp}.{body}" if timestamp_header else default.template)
-    _check_template(template, timestamp_header, settings, block)
-    return {
-        "header": header or "",
-        "prefix": settings.text("prefix", 100) or default.prefix,
-        "algorithm": settings.choice("algorithm", ("sha1", "sha256", "sha512"), default.algorithm),
-        "encoding": settings.choice("encoding", ("hex", "base64"), default.encoding),
-        "timestamp_header": timestamp_header,
-        "tolerance_seconds": settings.whole("tolerance_seconds", default.tolerance_seconds),
-        "template": template,
+        settings.error(place.span, Code.MISSING, "`verify_hmac` does not name its header", hint)
+        return None, None
+    given = {
+        "header": _header("header", settings),
+        "prefix": settings.text("prefix", 100),
+        "algorithm": settings.choice("algorithm", ("sha1", "sha256", "sha512"), None),
+        "encoding": settings.choice("encoding", ("hex", "hex_upper", "base64"), None),
+        "separator": settings.choice("separator", (",",), None),
+        "timestamp_header": _header("timestamp_header", settings),
+        "timestamp_unit": settings.choice("timestamp_unit", tuple(Clock), None),
+        "tolerance_seconds": _whole_if_given("tolerance_seconds", settings),
+        "template": settings.text("template"),
+        "id_header": _header("id_header", settings),
+        "success_status": _whole_if_given("success_status", settings),
+        "overload_status": _whole_if_given("overload_status", settings),
     }
+    if given["header"] is None:
+        return None, None
+    try:
+        scheme = scheme_from(given)
+    except ConfigurationMissing as exc:
+        settings.error(place.span, Code.TYPE, f"nothing could be verified like this: {exc}")
+        return None, None
+    return (None, given) if scheme.name == "generic" else (scheme.name, None)
 
 
-def _check_template(template: str, timestamp_header: str | None, settings: Settings, block: syntax.Block) -> None:
-    span = settings.span_of("template") if settings.has("template") else block.kind.span
-    used = re.findall(r"\{([^{}]*)\}", template)
-    for name in used:
-        if name not in ("body", "timestamp"):
-            hint = did_you_mean(name, ("body", "timestamp"))
-            settings.error(span, Code.UNKNOWN, f"a template has no {{{name}}}", hint)
-    if "body" not in used:
-        settings.error(span, Code.MISSING, "the template does not sign the body", 'write "{timestamp}.{body}"')
-    if ("timestamp" in used) != (timestamp_header is not None):
-        hint = 'write both `timestamp_header: "…"` and {timestamp} in the template, or neither'
-        settings.error(span, Code.MISSING, "a timestamp counts only where it is signed", hint)
+def _header(name: str, settings: Settings) -> str | None:
+    header = settings.text(name, 100)
+    if header is not None and _HEADER.fullmatch(header) is None:
+        settings.error(settings.span_of(name), Code.TYPE, f"`{name}` is not the name of a header")
+        return None
+    return header
+
+
+def _whole_if_given(name: str, settings: Settings) -> int | None:
+    return settings.whole(name, int(LIMITS[name][0])) if settings.has(name) else None
 
 
 def _secrets(settings: Settings) -> list[dict[str, Any]]:
@@ -184,6 +191,12 @@ def _secrets(settings: Settings) -> list[dict[str, Any]]:
             secrets.append(_secret(text, value.span, settings))
     secrets += [_secret_block(block, settings) for block in settings.blocks.get("secret", ())]
     return [secret for secret in secrets if secret is not None]
+
+
+def _verify_token(settings: Settings) -> dict[str, Any] | None:
+    text = settings.text("verify_token")
+    value = settings.expression("verify_token")
+    return None if text is None or value is None else _secret(text, value.span, settings)
 
 
 def _secret_block(block: syntax.Block, settings: Settings) -> dict[str, Any] | None:
