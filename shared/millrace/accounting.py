@@ -23,6 +23,23 @@ SKEW_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """A target whose circuit breaker is open: it failed everything, so the queue only probes it."""
+
+    until: int  #: no message is tried on it before this
+    level: int = 0  #: probes that failed since it opened
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A worker's place among those that a queue may have: together they hold `max_concurrency`."""
+
+    number: int
+    token: str  #: names the worker that holds it
+    until: int  #: free for others from then on
+
+
+@dataclass(frozen=True, slots=True)
 class QueueState:
     """One queue's counters, as read. A queue that nobody used yet has them all at zero."""
 
@@ -44,6 +61,7 @@ class QueueState:
     dead_days: Mapping[int, int] = field(default_factory=dict)  #: day of failure → dead letters still there
     pace_at: int = 0  #: when the next start is due under the queue's rate limit
     mended_at: int = 0
+    openings: Mapping[str, Opening] = field(default_factory=dict)  #: target → its open circuit breaker
 
     def spendable_grants(self, now: int) -> int:
         """Credits that somebody may still spend: at most as many as were granted lately."""

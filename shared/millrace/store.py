@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from millrace.accounting import QueueState, Take, Tally
+from millrace.accounting import Opening, QueueState, Slot, Take, Tally
 from millrace.errors import StoreUnavailable
 from millrace.message import (
     DeadLetter,
@@ -134,6 +134,9 @@ class Store(Protocol):
 
     def list_queue_states(self, tenant: str) -> list[QueueState]: ...
 
+    def list_all_queue_states(self) -> list[QueueState]:
+        """Every queue of every tenant that was ever used: for the sweep."""
+
     def set_paused(self, tenant: str, queue: str, at: int, by: str) -> QueueState:
         """Pause (`at` > 0) or resume (`at` = 0)."""
 
@@ -142,6 +145,15 @@ class Store(Protocol):
 
     def set_pace(self, seen: QueueState, pace_at: int) -> bool:
         """Move the rate limit's clock on, where it still stands as `seen`."""
+
+    def set_opening(self, seen: QueueState, target: str, opening: Opening | None) -> bool:
+        """Open a target's circuit breaker, move its next probe on, or close it (None), where it stands as `seen`."""
+
+    def take_slot(self, tenant: str, queue: str, slot: Slot, now: int) -> bool:
+        """Hold one of the queue's places for workers, where it is free, has run out, or is held by this token."""
+
+    def free_slot(self, tenant: str, queue: str, slot: Slot) -> None:
+        """Give the place up, where it is still held by this token."""
 
     # -- dead letters -------------------------------------------------------------------------------------------
     def read_dead_letters(

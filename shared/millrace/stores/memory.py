@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from millrace.accounting import QueueState, Take, Tally
+from millrace.accounting import Opening, QueueState, Slot, Take, Tally
 from millrace.message import DeadLetter, Document, Entry, Message, Place, Records, Result, Whereabouts
 from millrace.store import APPLIED, Full, Outcome, Page, Refused
 
@@ -46,6 +46,7 @@ class MemoryStore:
         self.results: dict[str, Result] = {}
         self.documents: dict[str, Document] = {}
         self.states: dict[tuple[str, str], QueueState] = {}
+        self.slots: dict[tuple[str, str, int], Slot] = {}
         self.dead_letters: dict[tuple[str, str], dict[str, DeadLetter]] = {}
 
     # -- enqueue ------------------------------------------------------------------------------------------------
@@ -109,7 +110,18 @@ class MemoryStore:
                 return APPLIED
             if current is None or current.version != entry.version - 1 or current.until > now:
                 return Refused(current)
-            self.entries[entry.place] = entry
+            # As much as a claim changes; the rest of an entry never does.
+            self.entries[entry.place] = replace(
+                current,
+                version=entry.version,
+                attempts=entry.attempts,
+                deliveries=entry.deliveries,
+                due=entry.due,
+                token=entry.token,
+                until=entry.until,
+                since=entry.since,
+                owner=entry.owner,
+            )
             return APPLIED
 
     # -- finish -------------------------------------------------------------------------------------------------
@@ -126,8 +138,11 @@ class MemoryStore:
         return [self._fenced(e.place, e.token, lambda e: self.entries.__delitem__(e.place)) for e in entries]
 
     def hold_entries(self, entries: Sequence[Entry], tokens: Sequence[str]) -> list[Outcome[Entry]]:
-        def hold(entry: Entry) -> Callable[[Entry], None]:
-            return lambda _current: self.entries.__setitem__(entry.place, entry)
+        def hold(held: Entry) -> Callable[[Entry], None]:
+            return lambda current: self.entries.__setitem__(
+                current.place,
+                replace(current, due=held.due, token=held.token, until=held.until, since=held.since, owner=held.owner),
+            )
 
         return [self._fenced(entry.place, token, hold(entry)) for entry, token in zip(entries, tokens, strict=True)]
 
@@ -192,6 +207,10 @@ class MemoryStore:
         with self._lock:
             return [state for (owner, _), state in sorted(self.states.items()) if owner == tenant]
 
+    def list_all_queue_states(self) -> list[QueueState]:
+        with self._lock:
+            return [state for _, state in sorted(self.states.items())]
+
     def _keep(self, state: QueueState, stale: tuple[int, ...]) -> QueueState:
         def without_stale(counts: Any) -> dict[int, int]:
             return {minute: count for minute, count in counts.items() if minute not in stale}
@@ -208,7 +227,7 @@ class MemoryStore:
     def take_credits(self, tenant: str, queue: str, take: Take) -> QueueState | Full:
         with self._lock:
             state = self.get_queue_state(tenant, queue)
-            if state.depth + take.count > take.max_depth:
+            if take.count and state.depth + take.count > take.max_depth:
                 return Full(state)
             taken = replace(
                 state,
@@ -262,6 +281,29 @@ class MemoryStore:
             self._keep(replace(state, pace_at=pace_at), ())
             return True
 
+    def set_opening(self, seen: QueueState, target: str, opening: Opening | None) -> bool:
+        with self._lock:
+            state = self.get_queue_state(seen.tenant, seen.queue)
+            if state.openings.get(target) != seen.openings.get(target):
+                return False
+            openings = {name: kept for name, kept in state.openings.items() if name != target}
+            self._keep(replace(state, openings={**openings, target: opening} if opening else openings), ())
+            return True
+
+    def take_slot(self, tenant: str, queue: str, slot: Slot, now: int) -> bool:
+        with self._lock:
+            current = self.slots.get((tenant, queue, slot.number))
+            if current is not None and current.until > now and current.token != slot.token:
+                return False
+            self.slots[tenant, queue, slot.number] = slot
+            return True
+
+    def free_slot(self, tenant: str, queue: str, slot: Slot) -> None:
+        with self._lock:
+            current = self.slots.get((tenant, queue, slot.number))
+            if current is not None and current.token == slot.token:
+                del self.slots[tenant, queue, slot.number]
+
     # -- dead letters -------------------------------------------------------------------------------------------
     def read_dead_letters(
         self, tenant: str, queue: str, after: str, upto: str, limit: int, *, newest_first: bool = False
@@ -279,9 +321,15 @@ class MemoryStore:
     def mark_replayed(self, dead_letter: DeadLetter) -> bool:
         with self._lock:
             letters = self.dead_letters.get((dead_letter.message.tenant, dead_letter.message.queue), {})
-            if dead_letter.sk not in letters:
+            current = letters.get(dead_letter.sk)
+            if current is None:
                 return False
-            letters[dead_letter.sk] = dead_letter
+            letters[dead_letter.sk] = replace(
+                current,
+                replayed_at=dead_letter.replayed_at,
+                replayed_as=dead_letter.replayed_as,
+                replay_job=dead_letter.replay_job,
+            )
             return True
 
     def delete_dead_letter(self, tenant: str, queue: str, sk: str) -> bool:

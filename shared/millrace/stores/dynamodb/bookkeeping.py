@@ -7,13 +7,22 @@ from typing import Any
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
-from millrace.accounting import QueueState, Take, Tally
+from millrace.accounting import Opening, QueueState, Slot, Take, Tally
 from millrace.errors import StoreUnavailable
 from millrace.store import Full
 from millrace.stores.dynamodb.calls import Calls, ConditionFailed
 from millrace.stores.dynamodb.client import TableNames
-from millrace.stores.dynamodb.items import QUEUES, Item, counter, queue_state_of
-from millrace.stores.dynamodb.tables import QueueStateItem, Requests
+from millrace.stores.dynamodb.items import (
+    OPENING,
+    QUEUES,
+    Item,
+    counter,
+    opening_text,
+    queue_state_of,
+    slot_item,
+    slot_key,
+)
+from millrace.stores.dynamodb.tables import QueueStateItem, Requests, SlotItem
 
 
 def _state_key(tenant: str, queue: str) -> Item:
@@ -81,7 +90,9 @@ class Bookkeeping:
         counted_here = _is(QueueStateItem.epoch, tally.epoch) if tally.credits else None
         try:
             return self._book(tenant, queue, with_credits, stale, counted_here)
-        except ConditionFailed:
+        except ConditionFailed as refusal:
+            if not any(totals.values()):
+                return queue_state_of(refusal.item or {}, tenant, queue)
             return self._book(tenant, queue, totals, stale, None)
 
     def _book(
@@ -101,18 +112,24 @@ class Bookkeeping:
         return queue_state_of(answer.get("Item", {}), tenant, queue)
 
     def list_queue_states(self, tenant: str) -> list[QueueState]:
+        return self._list("pk = :pk AND begins_with(sk, :tenant)", {":tenant": {"S": f"{tenant}#"}})
+
+    def list_all_queue_states(self) -> list[QueueState]:
+        return self._list("pk = :pk", {})
+
+    def _list(self, condition: str, values: Item) -> list[QueueState]:
         states: list[QueueState] = []
         start: dict[str, Any] = {}
         while True:
             answer = self._calls.send(
                 "query",
                 TableName=self._names.queue,
-                KeyConditionExpression="pk = :pk AND begins_with(sk, :tenant)",
-                ExpressionAttributeValues={":pk": {"S": QUEUES}, ":tenant": {"S": f"{tenant}#"}},
+                KeyConditionExpression=condition,
+                ExpressionAttributeValues={":pk": {"S": QUEUES}, **values},
                 ConsistentRead=True,
                 **start,
             )
-            states += [queue_state_of(i, tenant, i["sk"]["S"].split("#", 1)[1]) for i in answer["Items"]]
+            states += [queue_state_of(item, *item["sk"]["S"].split("#", 1)) for item in answer["Items"]]
             if "LastEvaluatedKey" not in answer:
                 return states
             start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
@@ -141,6 +158,34 @@ class Bookkeeping:
         except (ConditionFailed, StoreUnavailable):
             return False
         return True
+
+    def set_opening(self, seen: QueueState, target: str, opening: Opening | None) -> bool:
+        attribute = Path([OPENING + target])
+        before = seen.openings.get(target)
+        unchanged = attribute.does_not_exist() if before is None else attribute == opening_text(before)
+        change = attribute.remove() if opening is None else attribute.set(opening_text(opening))
+        try:
+            self._change(seen.tenant, seen.queue, [change], unchanged, repeatable=False)
+        except (ConditionFailed, StoreUnavailable):
+            return False
+        return True
+
+    def take_slot(self, tenant: str, queue: str, slot: Slot, now: int) -> bool:
+        free = SlotItem.pk.does_not_exist() | (SlotItem.until <= now) | (SlotItem.token == slot.token)
+        try:
+            self._calls.send("put_item", **self._requests.put(self._names.queue, slot_item(tenant, queue, slot), free))
+        except ConditionFailed:
+            return False
+        return True
+
+    def free_slot(self, tenant: str, queue: str, slot: Slot) -> None:
+        key = slot_key(tenant, queue, slot.number)
+        try:
+            self._calls.send(
+                "delete_item", **self._requests.delete(self._names.queue, key, SlotItem.token == slot.token)
+            )
+        except (ConditionFailed, StoreUnavailable):
+            return  # it runs out by itself
 
     def _change(
         self, tenant: str, queue: str, actions: list[Any], condition: Condition | None, *, repeatable: bool = True

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.accounting import QueueState
+from millrace.accounting import Opening, QueueState, Slot
 from millrace.lanes import partition
 from millrace.message import (
     Attempt,
@@ -28,6 +28,8 @@ Item = dict[str, Any]
 
 MESSAGE, WHEREABOUTS, RESULT, DOCUMENT = "M", "L", "D", "S"
 QUEUES = "QUEUES"
+#: An open circuit breaker is an attribute of the queue's state, named by this and its target.
+OPENING = "open "
 
 
 def message_key(message_id: str, kind: str) -> Item:
@@ -342,7 +344,30 @@ def queue_state_of(item: Mapping[str, Any], tenant: str, queue: str) -> QueueSta
         dead_days=counted["d"],
         pace_at=_int(item, "pace"),
         mended_at=_int(item, "mended"),
+        openings={
+            name.removeprefix(OPENING): Opening(*map(int, value["S"].split("/")))
+            for name, value in item.items()
+            if name.startswith(OPENING)
+        },
     )
+
+
+def opening_text(opening: Opening) -> str:
+    return f"{opening.until}/{opening.level}"
+
+
+def slot_key(tenant: str, queue: str, number: int) -> Item:
+    return {"pk": {"S": f"S#{tenant}#{queue}"}, "sk": {"S": f"{number:04d}"}}
+
+
+def slot_item(tenant: str, queue: str, slot: Slot) -> Item:
+    """It may be forgotten a day after it ran out: whoever needs it again writes it anew."""
+    return {
+        **slot_key(tenant, queue, slot.number),
+        "token": {"S": slot.token},
+        "until": _number(slot.until),
+        "ttl": _number(slot.until // 1000 + 86_400),
+    }
 
 
 def counter(kind: str, number: int) -> str:

@@ -120,6 +120,14 @@ class QueueStateItem(_Keyed):
     mended = NumberAttribute(null=True)
 
 
+class SlotItem(_Keyed):
+    """A worker's place among those that a queue may have."""
+
+    token = UnicodeAttribute()
+    until = NumberAttribute()
+    ttl = TTLAttribute()
+
+
 class DeadLetterItem(_MessageAttributes):
     """A failed message, whole."""
 

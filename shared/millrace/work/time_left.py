@@ -1,0 +1,67 @@
+"""How long a worker may still go on: a Lambda's remaining time, a process's grace, or for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Condition, Lock
+
+#: Milliseconds left; None for no end.
+Remaining = Callable[[], int | None]
+#: Waits on a condition that the caller holds, for at most so many seconds.
+Wait = Callable[[Condition, float], object]
+
+
+def real_wait(condition: Condition, seconds: float) -> object:
+    return condition.wait(seconds)
+
+
+class TimeLeft:
+    """The end of a worker's time. Safe to share between threads.
+
+    `stop` brings the end forward: SIGTERM, Ctrl-C, a lost slot.
+    """
+
+    def __init__(self, remaining: Remaining = lambda: None, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._remaining = remaining
+        self._monotonic = monotonic
+        self._lock = Lock()
+        self._end: float | None = None
+        self._told: list[Callable[[], None]] = []
+        self.reason = ""
+
+    @classmethod
+    def seconds(cls, seconds: float, *, monotonic: Callable[[], float] = time.monotonic) -> TimeLeft:
+        end = monotonic() + seconds
+        return cls(lambda: int((end - monotonic()) * 1000), monotonic=monotonic)
+
+    def left_ms(self) -> int | None:
+        """None for no end in sight."""
+        left = self._remaining()
+        with self._lock:
+            if self._end is not None:
+                grace = int((self._end - self._monotonic()) * 1000)
+                left = grace if left is None else min(left, grace)
+        return None if left is None else max(0, left)
+
+    def stop(self, grace_s: float, reason: str) -> None:
+        """Claim nothing more; what runs has `grace_s` to finish."""
+        with self._lock:
+            end = self._monotonic() + grace_s
+            self._end = end if self._end is None else min(self._end, end)
+            self.reason = self.reason or reason
+            told = list(self._told)
+        for tell in told:
+            tell()
+
+    @property
+    def stopped(self) -> bool:
+        return bool(self.reason)
+
+    def tell(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when `stop` is called."""
+        with self._lock:
+            self._told.append(listener)
+            stopped = bool(self.reason)
+        if stopped:
+            listener()
