@@ -346,6 +346,13 @@ def test_parameter_store_is_decrypted_and_cached(aws: None, api_calls: list[str]
     assert api_calls.count("GetParameter") == 2
 
 
+@pytest.mark.parametrize("reference", ["secretsmanager:hooks/none", "ssm:/hooks/none"])
+def test_secret_that_never_was_is_told_from_silence(aws: None, reference: str, clock: Hands) -> None:
+    with pytest.raises(ConfigurationMissing) as missing:
+        SecretSource(clock, environ={}).resolve([reference])
+    assert not isinstance(missing.value, SecretUnavailable)
+
+
 def test_store_that_does_not_answer_is_told_from_a_missing_secret(
     aws: None, monkeypatch: pytest.MonkeyPatch, clock: Hands
 ) -> None:
