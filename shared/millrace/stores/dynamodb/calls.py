@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from botocore.exceptions import ClientError, HTTPClientError
-from botocore.exceptions import ConnectionError as NoConnection
 
 from millrace.clock import Chance, system_chance
 from millrace.errors import StoreUnavailable
 from millrace.stores.dynamodb.items import Item
+from millrace.stores.dynamodb.statements import Statement
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from millrace.stores.dynamodb.lean import LeanClient
 
 BATCH = 25
 #: The request was turned away: it surely did nothing.
@@ -35,6 +36,41 @@ TURNED_AWAY = frozenset(
 NO_TELLING = frozenset({"InternalServerError", "InternalServerErrorException", "ServiceUnavailable", "InternalFailure"})
 CONDITION_FAILED = frozenset({"ConditionalCheckFailedException", "ConditionalCheckFailed"})
 DUPLICATE = "DuplicateItem"
+
+
+class Declined(Exception):
+    """DynamoDB answered with an error; `response` is shaped as botocore's ClientError shapes it."""
+
+    def __init__(self, response: dict[str, Any]) -> None:
+        self.response = response
+        error = response.get("Error", {})
+        super().__init__(f"{error.get('Code', '')}: {error.get('Message', '')}")
+
+
+class NoAnswer(Exception):
+    """The request was sent, perhaps, and nothing usable came back."""
+
+
+class NeverSent(Exception):
+    """No connection came about: the request surely did nothing."""
+
+
+def _declined() -> tuple[type[Any], ...]:
+    """What either client raises for an answer that is an error. botocore can only have raised it once imported."""
+    botocore = sys.modules.get("botocore.exceptions")
+    return (Declined, botocore.ClientError) if botocore else (Declined,)
+
+
+def _never_sent() -> tuple[type[Exception], ...]:
+    """What either client raises where the request did not leave."""
+    botocore = sys.modules.get("botocore.exceptions")
+    return (NeverSent, botocore.EndpointConnectionError, botocore.ConnectTimeoutError) if botocore else (NeverSent,)
+
+
+def _silent() -> tuple[type[Exception], ...]:
+    """What either client raises where no answer came."""
+    botocore = sys.modules.get("botocore.exceptions")
+    return (NoAnswer, botocore.ConnectionError, botocore.HTTPClientError) if botocore else (NoAnswer,)
 
 
 class ConditionFailed(Exception):
@@ -60,7 +96,7 @@ class Calls:
 
     def __init__(
         self,
-        client: DynamoDBClient,
+        client: DynamoDBClient | LeanClient,
         *,
         deadline_s: float = 8.0,
         first_wait_s: float = 0.025,
@@ -90,7 +126,7 @@ class Calls:
             try:
                 answer: dict[str, Any] = call(**arguments)
                 return answer
-            except ClientError as error:
+            except _declined() as error:
                 code = error.response.get("Error", {}).get("Code", "")
                 if code in CONDITION_FAILED:
                     raise ConditionFailed(_old_item(error), after_silence=after_silence) from None
@@ -101,7 +137,9 @@ class Calls:
                 elif code not in TURNED_AWAY:
                     raise StoreUnavailable(f"DynamoDB refused {operation}: {error}") from error
                 cause: Exception = error
-            except (NoConnection, HTTPClientError) as error:
+            except _never_sent() as error:
+                cause = error
+            except _silent() as error:
                 after_silence = True
                 cause = error
             if after_silence and not repeatable:
@@ -109,15 +147,32 @@ class Calls:
             if not next(tries):
                 raise StoreUnavailable(f"DynamoDB did not answer {operation} within {self._deadline_s} s.") from cause
 
-    def batch(self, statements: Sequence[dict[str, Any]]) -> list[Answer]:
-        """Individually conditional PartiQL writes, 25 in a request: an answer for each.
+    def read_all(self, table: str, keys: list[Item]) -> list[Item]:
+        """Every item of these keys that exists, strongly consistent: one left out for want of capacity is asked again.
 
-        Answers that mean "not now" are asked again, only those, until the deadline; `StoreUnavailable` stands as the
-        code of what never got through.
+        Raises StoreUnavailable at the deadline: an unread item must not pass for a missing one.
+        """
+        items: list[Item] = []
+        tries = self._tries()
+        while True:
+            answer = self.send("batch_get_item", RequestItems={table: {"Keys": keys, "ConsistentRead": True}})
+            items += answer["Responses"].get(table, [])
+            unread = answer.get("UnprocessedKeys", {}).get(table)
+            if not unread:
+                return items
+            keys = unread["Keys"]
+            if not next(tries):
+                raise StoreUnavailable("DynamoDB kept leaving items unread: the table is short of capacity.")
+
+    def batch(self, statements: Sequence[Statement]) -> list[Answer]:
+        """Individually conditional PartiQL writes, up to 25 in a request: an answer for each, whatever happens.
+
+        Answers that mean "not now" are asked again, only those, until the request's deadline; `StoreUnavailable`
+        stands as the code of what never got through.
         """
         answers: list[Answer] = []
-        for start in range(0, len(statements), BATCH):
-            answers += self._chunk(statements[start : start + BATCH])
+        for chunk in _chunks(statements):
+            answers += self._chunk([statement.request for statement in chunk])
         return answers
 
     def _chunk(self, statements: Sequence[dict[str, Any]]) -> list[Answer]:
@@ -127,7 +182,7 @@ class Calls:
         tries = self._tries()
         while open_:
             try:
-                response = self.client.batch_execute_statement(Statements=[statements[n] for n in open_])  # type: ignore[misc]
+                response = self.client.batch_execute_statement(Statements=[statements[n] for n in open_])
                 again = []
                 for number, part in zip(open_, response["Responses"], strict=True):
                     error: Any = part.get("Error", {})
@@ -140,21 +195,27 @@ class Calls:
                         item = error.get("Item") if code else part.get("Item")
                         answers[number] = Answer(code, item, number in silent)
                 open_ = again
-            except ClientError as error:
+            except _declined() as error:
                 code = error.response.get("Error", {}).get("Code", "")
                 if code in NO_TELLING or _status(error) >= 500:
                     silent.update(open_)
                 elif code not in TURNED_AWAY:
-                    raise StoreUnavailable(f"DynamoDB refused a batch: {error}") from error
-            except (NoConnection, HTTPClientError):
+                    for number in open_:
+                        answers[number] = Answer(code)
+                    break
+            except _never_sent():
+                pass
+            except _silent():
                 silent.update(open_)
             if open_ and not next(tries):
                 break
         return answers
 
-    def _tries(self) -> Any:
-        """Waits before the next try, full jitter; yields whether there is time for one."""
-        end = self._monotonic() + self._deadline_s
+    def _tries(self) -> Iterator[bool]:
+        """Waits before the next try, full jitter; yields whether there is time for one. The deadline runs from here."""
+        return self._waits(self._monotonic() + self._deadline_s)
+
+    def _waits(self, end: float) -> Iterator[bool]:
         cap = self._first_wait_s
         while True:
             wait = self._chance() * cap
@@ -165,9 +226,9 @@ class Calls:
             cap = min(cap * 2, self._longest_wait_s)
 
     @staticmethod
-    def _check_cancelled(error: ClientError, *, after_silence: bool) -> None:
+    def _check_cancelled(error: Any, *, after_silence: bool) -> None:
         """A transaction was cancelled: by a condition, or only by somebody else's at the same moment."""
-        reasons: list[dict[str, Any]] = error.response.get("CancellationReasons", [])  # type: ignore[assignment]
+        reasons: list[dict[str, Any]] = error.response.get("CancellationReasons", [])
         for reason in reasons:
             if reason.get("Code") in CONDITION_FAILED:
                 raise CancelledByCondition(reasons, after_silence=after_silence)
@@ -183,10 +244,24 @@ class CancelledByCondition(ConditionFailed):
         super().__init__(reasons[self.failed[0]].get("Item") or None, after_silence=after_silence)
 
 
-def _old_item(error: ClientError) -> Item | None:
-    item: Item | None = error.response.get("Item")  # type: ignore[assignment]
+def _chunks(statements: Sequence[Statement]) -> Iterator[list[Statement]]:
+    """In their order, 25 at most, and no item twice in one: that fails a request after it was applied in part."""
+    chunk: list[Statement] = []
+    keys: set[tuple[str, str]] = set()
+    for statement in statements:
+        if len(chunk) == BATCH or statement.key in keys:
+            yield chunk
+            chunk, keys = [], set()
+        chunk.append(statement)
+        keys.add(statement.key)
+    if chunk:
+        yield chunk
+
+
+def _old_item(error: Any) -> Item | None:
+    item: Item | None = error.response.get("Item")
     return item or None
 
 
-def _status(error: ClientError) -> int:
+def _status(error: Any) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

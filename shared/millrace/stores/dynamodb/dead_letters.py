@@ -21,6 +21,7 @@ class DeadLetters:
     def read_dead_letters(
         self, tenant: str, queue: str, after: str, upto: str, limit: int, *, newest_first: bool = False
     ) -> Page[DeadLetter]:
+        """Both bounds are left out. One more than wanted is read, since the upper bound itself may come along."""
         if after >= upto:
             return Page((), None)
         answer = self._calls.send(
@@ -34,11 +35,12 @@ class DeadLetters:
             },
             ConsistentRead=True,
             ScanIndexForward=not newest_first,
-            Limit=limit,
+            Limit=limit + 1,
         )
-        last = answer.get("LastEvaluatedKey")
-        letters = (dead_letter_of(item) for item in answer["Items"] if item["sk"]["S"] != upto)
-        return Page(tuple(letters), last["sk"]["S"] if last else None)
+        found = [item for item in answer["Items"] if item["sk"]["S"] != upto]
+        letters = tuple(dead_letter_of(item) for item in found[:limit])
+        more = len(found) > limit or "LastEvaluatedKey" in answer
+        return Page(letters, letters[-1].sk if more and letters else None)
 
     def get_dead_letter(self, tenant: str, queue: str, sk: str) -> DeadLetter | None:
         answer = self._calls.send(
@@ -68,10 +70,12 @@ class DeadLetters:
         return True
 
     def delete_dead_letter(self, tenant: str, queue: str, sk: str) -> bool:
-        answer = self._calls.send(
-            "delete_item",
-            TableName=self._names.dead_letters,
-            Key=dead_letter_key(tenant, queue, sk),
-            ReturnValues="ALL_OLD",
+        """A deletion that found nothing after a try without an answer was most likely that try's own."""
+        request = self._requests.delete(
+            self._names.dead_letters, dead_letter_key(tenant, queue, sk), DeadLetterItem.pk.exists()
         )
-        return bool(answer.get("Attributes"))
+        try:
+            self._calls.send("delete_item", **request)
+        except ConditionFailed as refusal:
+            return refusal.after_silence
+        return True

@@ -68,10 +68,7 @@ class Entries:
                 for entry in entries
             ]
         )
-        return [
-            APPLIED if answer.item is None and answer.code != "StoreUnavailable" else self._outcome(answer, entry)
-            for answer, entry in zip(answers, entries, strict=True)
-        ]
+        return [self._outcome(answer, entry, self._is_gone) for answer, entry in zip(answers, entries, strict=True)]
 
     # -- claim --
     def read_lane(self, pk: str, after: str, upto: str, limit: int) -> Page[Entry]:
@@ -228,7 +225,10 @@ class Entries:
         if answer.code == "StoreUnavailable":
             return Unknown(StoreUnavailable("DynamoDB gave no answer to a batched write; it may have happened."))
         if answer.code == DUPLICATE:
-            current = self.get_entry(entry.place)
+            try:
+                current = self.get_entry(entry.place)
+            except StoreUnavailable as error:
+                return Unknown(error)
         elif answer.code.startswith("ConditionalCheckFailed"):
             current = entry_of(answer.item) if answer.item else None
         else:
@@ -240,6 +240,10 @@ class Entries:
     @staticmethod
     def _is_mine(entry: Entry, current: Entry | None, _answer: Answer) -> bool:
         return current is not None and current.nonce == entry.nonce
+
+    @staticmethod
+    def _is_gone(_entry: Entry, current: Entry | None, _answer: Answer) -> bool:
+        return current is None
 
     @staticmethod
     def _holds_my_token(entry: Entry, current: Entry | None, _answer: Answer) -> bool:

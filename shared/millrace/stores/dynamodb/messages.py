@@ -42,7 +42,10 @@ class Messages:
             return [self._put_message(messages[0])]
         answers = self._calls.batch([statements.insert(table, message_item(message)) for message in messages])
         taken = [m.id for answer, m in zip(answers, messages, strict=True) if answer.code == DUPLICATE]
-        there = self.get_messages(taken) if taken else {}
+        try:
+            there = self.get_messages(taken) if taken else {}
+        except StoreUnavailable:
+            there = {}
         return [self._committed(answer, m, there.get(m.id)) for answer, m in zip(answers, messages, strict=True)]
 
     def _put_message(self, message: Message, old_nonce: str | None = None) -> Outcome[Message]:
@@ -72,24 +75,10 @@ class Messages:
         wanted = list(dict.fromkeys(ids))
         for start in range(0, len(wanted), READ_BATCH):
             keys = [message_key(message_id, MESSAGE) for message_id in wanted[start : start + READ_BATCH]]
-            for item in self._read_all(keys):
+            for item in self._calls.read_all(self._names.queue, keys):
                 message_id = item["pk"]["S"][2:]
                 found[message_id] = message_of(item, message_id)
         return found
-
-    def _read_all(self, keys: list[Item]) -> list[Item]:
-        """Every item that exists: one left out for want of capacity must not pass for missing."""
-        items: list[Item] = []
-        for _ in range(READ_BATCH):
-            answer = self._calls.send(
-                "batch_get_item", RequestItems={self._names.queue: {"Keys": keys, "ConsistentRead": True}}
-            )
-            items += answer["Responses"].get(self._names.queue, [])
-            unread = answer.get("UnprocessedKeys", {}).get(self._names.queue)
-            if not unread:
-                return items
-            keys = unread["Keys"]
-        raise StoreUnavailable("DynamoDB kept leaving messages unread: the table is short of capacity.")
 
     def put_results(self, results: Sequence[Result]) -> None:
         table = self._names.queue

@@ -3,36 +3,47 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from millrace.stores.dynamodb.items import Item
 
-Statement = dict[str, Any]
+
+class Statement(NamedTuple):
+    """One conditional write of a batch."""
+
+    key: tuple[str, str]  #: The item it writes; one request must not name the same twice.
+    request: dict[str, Any]
 
 
 def insert(table: str, item: Item) -> Statement:
     """Fails with DuplicateItem where the key is taken."""
-    return {"Statement": _insert_text(table, tuple(item)), "Parameters": list(item.values())}
+    return Statement(_key(item), {"Statement": _insert_text(table, tuple(item)), "Parameters": list(item.values())})
 
 
 def update(table: str, key: Item, changes: Item, conditions: list[tuple[str, str, Any]]) -> Statement:
     """Changes attributes where every condition (name, comparison, value) holds; the old item comes with a refusal."""
     comparisons = tuple((name, comparison) for name, comparison, _ in conditions)
-    return {
+    request = {
         "Statement": _update_text(table, tuple(changes), comparisons),
         "Parameters": [*changes.values(), key["pk"], key["sk"], *(value for _, _, value in conditions)],
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
+    return Statement(_key(key), request)
 
 
 def delete(table: str, key: Item, conditions: list[tuple[str, str, Any]]) -> Statement:
     """Deletes where every condition holds. A missing item is no error: only the returned one tells it was there."""
     comparisons = tuple((name, comparison) for name, comparison, _ in conditions)
-    return {
+    request = {
         "Statement": _delete_text(table, comparisons),
         "Parameters": [key["pk"], key["sk"], *(value for _, _, value in conditions)],
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
+    return Statement(_key(key), request)
+
+
+def _key(item: Item) -> tuple[str, str]:
+    return item["pk"]["S"], item["sk"]["S"]
 
 
 @lru_cache(maxsize=256)
