@@ -204,6 +204,12 @@ def test_url_counts_where_it_is_signed(name: str) -> None:
         assert refusal(scheme, changed(request, url=url)) is not None
 
 
+@pytest.mark.parametrize("name", ["square", "twilio", "generic_id"])
+def test_url_that_no_provider_can_have_signed_is_malformed(name: str) -> None:
+    odd = changed(delivery(SCHEMES[name]), url="https://h.example/\ud800", body=b"")
+    assert refusal(SCHEMES[name], odd) is Reason.MALFORMED
+
+
 def test_one_providers_request_does_not_pass_as_anothers() -> None:
     for name, scheme in SCHEMES.items():
         request = delivery(scheme)
