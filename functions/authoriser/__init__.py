@@ -1,0 +1,1 @@
+"""The authoriser's Lambda function."""

@@ -1,0 +1,1 @@
+"""The pull API's Lambda function."""

@@ -1,0 +1,36 @@
+"""`/v1`: enqueue, dequeue and finish, for producers and workers that live elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from millrace.api.dispatcher import LONE, SHARED, Dispatcher
+from millrace.api.pull import ROUTES
+from millrace.api.routes import Api
+from millrace.api.service import Service
+from millrace.definitions import load
+from millrace.settings import Settings
+from millrace.stores.dynamodb import dynamodb_client
+from millrace.stores.dynamodb.runtime import aws_runtime
+from millrace.stores.dynamodb.tokens import DynamoTokens
+
+
+@cache
+def api() -> Api[Service]:
+    """Made once for each instance, from its environment.
+
+    SHARED_PROCESS says that many requests are served at once by this process, as the local stack does: then all
+    waiting consumers share one reader of the table.
+    """
+    settings = Settings.from_environment(os.environ)
+    pace = SHARED if os.environ.get("SHARED_PROCESS") else LONE
+    dispatcher = Dispatcher(pace=pace, max_waiting=int(os.environ.get("MAX_WAITING_CONSUMERS") or 1_000))
+    tokens = DynamoTokens(dynamodb_client(), settings.queue_table)
+    return Api(Service(aws_runtime(settings), load(settings.definitions), tokens, dispatcher), ROUTES)
+
+
+def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+    return api().handle(event)

@@ -1,0 +1,233 @@
+"""A gateway for a laptop: HTTP in, API Gateway events (HTTP API, payload 2.0) to the functions, HTTP out.
+
+It answers as API Gateway does where a function is not asked: 401 without an Authorization header, 403 where the
+authoriser says no, 404 without a route, 500 where a function fails. Routes are passed in:
+
+    Gateway([Binding("ANY /v1/{proxy+}", consumer.handler, authoriser.handler)]).start()
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import re
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+Function = Callable[[dict[str, Any], Any], Any]
+log = logging.getLogger(__name__)
+#: API Gateway takes no more.
+MAX_BODY = 10 * 1024 * 1024
+#: A client that sends nothing for so long is let go.
+IDLE_SECONDS = 60
+TEXT = re.compile(r"text/|application/(json|javascript|xml|x-www-form-urlencoded)|\+json|\+xml", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One route of the gateway: `GET /path/{name}`, `ANY /path/{proxy+}`."""
+
+    key: str
+    function: Function
+    authoriser: Function | None = None
+
+    def match(self, method: str, path: str) -> dict[str, str] | None:
+        """The path parameters where the request is this route's."""
+        wanted, _, template = self.key.partition(" ")
+        if wanted not in ("ANY", method):
+            return None
+        pattern = re.sub(r"\\\{(\w+)\\\+\\\}", r"(?P<\1>.+)", re.escape(template))
+        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", pattern)
+        found = re.fullmatch(pattern, path)
+        return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An HTTP request as it came in."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]  #: names in lower case
+    body: bytes
+    source_ip: str
+
+    def event(self, binding: Binding, parameters: Mapping[str, str]) -> dict[str, Any]:
+        """The event that API Gateway would send."""
+        event: dict[str, Any] = {
+            "version": "2.0",
+            "routeKey": binding.key,
+            "rawPath": self.path,
+            "rawQueryString": self.query,
+            "headers": dict(self.headers),
+            "requestContext": {
+                "accountId": "000000000000",
+                "apiId": "local",
+                "domainName": self.headers.get("host", "127.0.0.1"),
+                "http": {
+                    "method": self.method,
+                    "path": self.path,
+                    "protocol": "HTTP/1.1",
+                    "sourceIp": self.source_ip,
+                    "userAgent": self.headers.get("user-agent", ""),
+                },
+                "requestId": str(uuid.uuid4()),
+                "routeKey": binding.key,
+                "stage": "$default",
+                "timeEpoch": time.time_ns() // 1_000_000,
+            },
+            "isBase64Encoded": False,
+        }
+        if self.query:
+            event["queryStringParameters"] = dict(parse_qsl(self.query, keep_blank_values=True))
+        if parameters:
+            event["pathParameters"] = dict(parameters)
+        if self.body:
+            event.update(_event_body(self.body, self.headers.get("content-type", "")))
+        return event
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What goes out."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def _event_body(body: bytes, content_type: str) -> dict[str, Any]:
+    if TEXT.search(content_type):
+        try:
+            return {"body": body.decode(), "isBase64Encoded": False}
+        except UnicodeDecodeError:
+            pass
+    return {"body": base64.b64encode(body).decode(), "isBase64Encoded": True}
+
+
+def _said(status: int, message: str) -> Response:
+    """API Gateway's own words."""
+    return Response(status, {"Content-Type": "application/json"}, json.dumps({"message": message}).encode())
+
+
+def answer(bindings: Sequence[Binding], request: Request) -> Response:
+    """Route, authorise, call, translate."""
+    for binding in bindings:
+        parameters = binding.match(request.method, request.path)
+        if parameters is not None:
+            return _called(binding, request, parameters)
+    return _said(404, "Not Found")
+
+
+def _called(binding: Binding, request: Request, parameters: Mapping[str, str]) -> Response:
+    event = request.event(binding, parameters)
+    try:
+        if binding.authoriser is not None:
+            if not request.headers.get("authorization"):
+                return _said(401, "Unauthorized")
+            verdict = binding.authoriser(_authoriser_event(event), None)
+            if not verdict.get("isAuthorized"):
+                return _said(403, "Forbidden")
+            event["requestContext"]["authorizer"] = {"lambda": verdict.get("context") or {}}
+        return _response(binding.function(event, None))
+    except Exception:
+        log.exception("function failed", extra={"action": "function_failed", "route": binding.key})
+        return _said(500, "Internal Server Error")
+
+
+def _authoriser_event(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An authoriser gets the request without its body."""
+    kept = {name: value for name, value in event.items() if name not in ("body", "isBase64Encoded")}
+    identity = [event["headers"].get("authorization", "")]
+    return {**kept, "type": "REQUEST", "identitySource": identity, "routeArn": f"arn:local/{event['routeKey']}"}
+
+
+def _response(result: Any) -> Response:
+    if not isinstance(result, Mapping) or "statusCode" not in result:
+        return Response(200, {"Content-Type": "application/json"}, json.dumps(result).encode())
+    body = result.get("body") or ""
+    content = base64.b64decode(body) if result.get("isBase64Encoded") else str(body).encode()
+    return Response(int(result["statusCode"]), dict(result.get("headers") or {}), content)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_SECONDS
+    wbufsize = -1  # one packet for each answer
+    server: _Server
+
+    def setup(self) -> None:
+        self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        super().setup()
+
+    def _serve(self) -> None:
+        request = self._read()
+        if request is None:
+            return
+        response = answer(self.server.bindings, request)
+        self.send_response(response.status)
+        for name, value in response.headers.items():
+            self.send_header(name, re.sub(r"[\r\n]", " ", str(value)))
+        self.send_header("Content-Length", str(len(response.body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(response.body)
+        self.wfile.flush()
+
+    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = do_OPTIONS = do_TRACE = _serve  # noqa: N815
+
+    def _read(self) -> Request | None:
+        length = self.headers.get("Content-Length", "0")
+        if self.headers.get("Transfer-Encoding") or not length.isdecimal() or int(length) > MAX_BODY:
+            self.close_connection = True
+            self.send_error(413 if length.isdecimal() and int(length) > MAX_BODY else 411)
+            return None
+        path, _, query = self.path.partition("?")
+        headers: dict[str, str] = {}
+        for name, value in self.headers.items():
+            headers[name.lower()] = f"{headers[name.lower()]},{value}" if name.lower() in headers else value
+        return Request(self.command, path, query, headers, self.rfile.read(int(length)), self.client_address[0])
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (named by the standard library)
+        """Quiet: the functions log what matters."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 512
+    allow_reuse_address = True
+    bindings: Sequence[Binding]
+
+
+class Gateway:
+    """An HTTP server on the loopback, a thread for each connection; ended with the block that started it."""
+
+    def __init__(self, bindings: Sequence[Binding], *, port: int = 0) -> None:
+        self._server = _Server(("127.0.0.1", port), _Handler)
+        self._server.bindings = tuple(bindings)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self.port: int = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> Gateway:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def __enter__(self) -> Gateway:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,181 @@
+"""Enqueue over HTTP: one message, up to a hundred, or bytes exactly as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from millrace.api.answer import Answer, item_of
+from millrace.api.fields import Anything, Base64, Either, Kind, Later, ListOf, MapOf, Record, Text, Time, Whole
+from millrace.api.routes import Call, Reply, Route
+from millrace.api.service import Service
+from millrace.api.shown import RECEIPT, as_bytes, number, record, show_receipt
+from millrace.enqueue import Receipt, enqueue, enqueue_all
+from millrace.errors import InvalidField, MillraceError
+from millrace.message import Draft
+from millrace.queue import Queue
+from millrace.spec import MAX_PRIORITY, PRIORITIES
+from millrace.tokens import Scope
+
+BATCH = 100
+WEEK_MS = 7 * 86_400_000
+OCTETS = "application/octet-stream"
+HEADER = Text(2_048, 0, r"[\t\x20-\x7e\x80-\uffff]*")
+IDEMPOTENCY_KEY = Text(512, 1, r"[^\x00-\x1f]+", meaning="A repeat within the queue's window is the same message.")
+
+OPTIONS: Mapping[str, Kind] = {
+    "idempotency_key": IDEMPOTENCY_KEY,
+    "delay_ms": Whole(0, WEEK_MS, "Hand it out only after so long."),
+    "not_before": Time("Hand it out only from then on."),
+    "priority": Either((Text(words=tuple(PRIORITIES)), Whole(0, MAX_PRIORITY)), "Higher first; not in ordered queues."),
+    "key": Text(128, meaning="Orders (per_key) or takes turns (fair) within the queue."),
+    "project": Text(64),
+    "correlation_id": Text(64, meaning="Else the request's X-Correlation-Id."),
+    "content_type": Text(128, 1, r"[\x21-\x7e][\x20-\x7e]*", meaning="Of the body."),
+}
+LABELS = ListOf(Text(32, 1), 20)
+DRAFT = Record(
+    {
+        "body": Anything("Any JSON value."),
+        "body_base64": Base64("Bytes; kept exactly."),
+        **OPTIONS,
+        "labels": LABELS,
+        "headers": MapOf(HEADER, 50, "Kept with the message."),
+    },
+    exclusive=(("body", "body_base64"), ("delay_ms", "not_before")),
+)
+RAW_OPTIONS: Mapping[str, Kind] = {
+    **{name: kind for name, kind in OPTIONS.items() if name not in ("correlation_id", "content_type")},
+    "labels": Text(200, meaning="Separated by commas."),
+}
+#: A content type that says nothing of itself: it fits any header.
+CONTENT_TYPE = OPTIONS["content_type"]
+
+
+def enqueue_one(service: Service, call: Call) -> Answer:
+    """Accept one message."""
+    queue = service.queue(call.tenant, call.path["queue"])
+    given = {"idempotency_key": call.headers["Idempotency-Key"], **call.body} if call.headers else call.body
+    receipt = enqueue(queue, _draft(queue, call, given, "body"))
+    return _accepted(service, queue, receipt)
+
+
+def enqueue_raw(service: Service, call: Call) -> Answer:
+    """Accept the request's own bytes."""
+    queue = service.queue(call.tenant, call.path["queue"])
+    given: dict[str, Any] = {"body_base64": call.request.body, **call.query}
+    given.setdefault(
+        "content_type", CONTENT_TYPE.read("Content-Type", call.request.headers.get("content-type", OCTETS))
+    )
+    if "Idempotency-Key" in call.headers:
+        given.setdefault("idempotency_key", call.headers["Idempotency-Key"])
+    if "labels" in given:
+        given["labels"] = LABELS.read("labels", given["labels"].split(",") if given["labels"] else [])
+    return _accepted(service, queue, enqueue(queue, _draft(queue, call, given, "body_base64")))
+
+
+def enqueue_batch(service: Service, call: Call) -> Answer:
+    """Accept many; each line of the answer is what it would have been alone."""
+    queue = service.queue(call.tenant, call.path["queue"])
+    drafts: list[Draft | MillraceError] = []
+    for position, given in enumerate(call.body["messages"]):
+        try:
+            path = f"messages[{position}]"
+            drafts.append(_draft(queue, call, DRAFT.read(path, given), f"{path}.body"))
+        except MillraceError as error:
+            drafts.append(error)
+    answers = iter(enqueue_all(queue, [draft for draft in drafts if isinstance(draft, Draft)]))
+    outcomes = [next(answers) if isinstance(draft, Draft) else draft for draft in drafts]
+    if any(isinstance(outcome, Receipt) and not outcome.duplicate for outcome in outcomes):
+        service.notify(queue)
+    return Answer(200, {"items": [_line(outcome, call) for outcome in outcomes]})
+
+
+def _line(outcome: Receipt | MillraceError, call: Call) -> dict[str, Any]:
+    if isinstance(outcome, MillraceError):
+        return item_of(0, outcome, call.correlation_id)
+    return item_of(_status_of(outcome), show_receipt(outcome), call.correlation_id)
+
+
+def _accepted(service: Service, queue: Queue, receipt: Receipt) -> Answer:
+    if not receipt.duplicate:
+        service.notify(queue)
+    location = f"/v1/queues/{queue.spec.name}/messages/{receipt.message_id}"
+    return Answer(_status_of(receipt), show_receipt(receipt), headers={"Location": location})
+
+
+def _status_of(receipt: Receipt) -> int:
+    return 200 if receipt.duplicate and receipt.phase.ended else 202
+
+
+def _draft(queue: Queue, call: Call, given: Mapping[str, Any], path: str) -> Draft:
+    body = as_bytes(given, "body")
+    if body is None:
+        raise InvalidField(path, "is missing", "body (any JSON value) or body_base64 (bytes)")
+    not_before = given.get("not_before")
+    if "delay_ms" in given:
+        not_before = queue.now() + int(given["delay_ms"])
+    return Draft(
+        body,
+        content_type=given.get("content_type") or ("application/json" if "body" in given else OCTETS),
+        headers=given.get("headers", {}),
+        idempotency_key=given.get("idempotency_key"),
+        key=given.get("key", ""),
+        priority=given.get("priority"),
+        not_before=not_before,
+        project=given.get("project"),
+        labels=given.get("labels"),
+        correlation_id=given.get("correlation_id") or call.correlation_id,
+        source=f"token:{call.principal.name}"[:80],
+    )
+
+
+_KEY_HEADER: Mapping[str, Kind] = {"Idempotency-Key": IDEMPOTENCY_KEY}
+_LOCATION = {"Location": "Where its status is."}
+_ACCEPTED = {
+    200: Reply("It was there before and has ended; its result, where one was kept.", RECEIPT, headers=_LOCATION),
+    202: Reply("Accepted: it will end as done or as a dead letter.", RECEIPT, headers=_LOCATION),
+}
+_ITEM = {"anyOf": [
+    record({"status": number(), **RECEIPT["properties"]}, optional=("result", "result_base64")),
+    record({"status": number(), "problem": {"$ref": "#/components/schemas/Problem"}}),
+]}  # fmt: skip
+_REFUSES = ("unknown_queue", "body_too_large", "queue_full")
+ROUTES: tuple[Route[Service], ...] = (
+    Route(
+        "POST",
+        "/v1/queues/{queue}/messages",
+        "enqueue",
+        "Enqueue one message.",
+        enqueue_one,
+        _ACCEPTED,
+        Scope.ENQUEUE,
+        body=DRAFT,
+        headers=_KEY_HEADER,
+        refuses=_REFUSES,
+    ),
+    Route(
+        "POST",
+        "/v1/queues/{queue}/messages/raw",
+        "enqueue_raw",
+        "Enqueue the request's own bytes, kept exactly.",
+        enqueue_raw,
+        _ACCEPTED,
+        Scope.ENQUEUE,
+        takes_bytes=True,
+        query=RAW_OPTIONS,
+        headers=_KEY_HEADER,
+        refuses=_REFUSES,
+    ),
+    Route(
+        "POST",
+        "/v1/queues/{queue}/messages/batch",
+        "enqueue_batch",
+        f"Enqueue up to {BATCH} messages; each is answered for by itself.",
+        enqueue_batch,
+        {200: Reply("One line for each, in their order.", record({"items": {"type": "array", "items": _ITEM}}))},
+        Scope.ENQUEUE,
+        body=Record({"messages": ListOf(Later(DRAFT), BATCH, 1)}, required=("messages",)),
+        refuses=_REFUSES,
+    ),
+)

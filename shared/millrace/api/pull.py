@@ -1,0 +1,47 @@
+"""The pull API, put together: every route of `/v1`, and its OpenAPI document."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from millrace.api import consuming, enqueueing, finishing, letters, looking
+from millrace.api.answer import Answer
+from millrace.api.openapi import Document, openapi
+from millrace.api.routes import Call, Reply, Route
+from millrace.api.service import Service
+
+VERSION = "1"
+
+
+def serve_document(_service: Service, _call: Call) -> Answer:
+    """The OpenAPI document of this API."""
+    return Answer(200, document(), headers={"Cache-Control": "public, max-age=300"})
+
+
+ROUTES: tuple[Route[Service], ...] = (
+    *looking.ROUTES,
+    *enqueueing.ROUTES,
+    *consuming.ROUTES,
+    *finishing.ROUTES,
+    *letters.ROUTES,
+    Route(
+        "GET",
+        "/v1/openapi.json",
+        "openapi",
+        "This document.",
+        serve_document,
+        {200: Reply("OpenAPI 3.1.", {"type": "object"})},
+        None,
+    ),
+)
+
+
+@cache
+def document() -> Document:
+    """The OpenAPI document, as it is served and checked in."""
+    return openapi(
+        "Millrace",
+        "Queues for producers and for workers that live elsewhere: enqueue, dequeue, finish under a fenced claim.",
+        VERSION,
+        ROUTES,
+    )

@@ -1,0 +1,105 @@
+"""Tokens in the queue table, under one partition of their own: pk `TOKENS`, sk the token's id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from millrace.stores.dynamodb.calls import Calls, ConditionFailed
+from millrace.tokens import Scope, Token
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from millrace.tokens import Tokens
+
+PARTITION = "TOKENS"
+#: Sorts behind every token's id, which is letters and digits.
+CLAIM_KEY = "~claim-key"
+#: How long an expired token is still listed.
+KEEP_SECONDS = 30 * 86_400
+
+
+class DynamoTokens:
+    """Tokens of one deployment. One write unit to issue or revoke, one strongly consistent read to check."""
+
+    def __init__(self, client: DynamoDBClient, table: str, *, calls: Calls | None = None) -> None:
+        self._calls = calls or Calls(client)
+        self._table = table
+
+    def put_token(self, token: Token) -> None:
+        item: dict[str, Any] = {
+            **_key(token.id),
+            "name": {"S": token.name},
+            "digest": {"B": token.digest},
+            "scopes": {"SS": sorted(token.scopes)},
+            "tenants": {"SS": list(token.tenants)},
+            "created": {"N": str(token.created_at)},
+            "expires": {"N": str(token.expires_at)},
+            "revoked": {"N": str(token.revoked_at)},
+        }
+        if token.expires_at:
+            item["ttl"] = {"N": str(token.expires_at // 1000 + KEEP_SECONDS)}
+        self._calls.send("put_item", TableName=self._table, Item=item)
+
+    def get_token(self, token_id: str) -> Token | None:
+        answer = self._calls.send("get_item", TableName=self._table, Key=_key(token_id), ConsistentRead=True)
+        return _token_of(answer["Item"]) if "Item" in answer else None
+
+    def list_tokens(self) -> list[Token]:
+        found: list[Token] = []
+        start: dict[str, Any] = {}
+        while True:
+            answer = self._calls.send(
+                "query",
+                TableName=self._table,
+                KeyConditionExpression="pk = :pk AND sk < :end",
+                ExpressionAttributeValues={":pk": {"S": PARTITION}, ":end": {"S": "~"}},
+                ConsistentRead=True,
+                **start,
+            )
+            found += [_token_of(item) for item in answer["Items"]]
+            if "LastEvaluatedKey" not in answer:
+                return found
+            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def claim_key(self, proposed: bytes) -> bytes:
+        kept = self._calls.send("get_item", TableName=self._table, Key=_key(CLAIM_KEY), ConsistentRead=True)
+        if "Item" in kept:
+            return bytes(kept["Item"]["key"]["B"])
+        try:
+            self._calls.send(
+                "put_item",
+                TableName=self._table,
+                Item={**_key(CLAIM_KEY), "key": {"B": proposed}},
+                ConditionExpression="attribute_not_exists(pk)",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ConditionFailed as refusal:
+            if refusal.item is None:
+                raise
+            return bytes(refusal.item["key"]["B"])
+        return proposed
+
+
+def _key(sk: str) -> dict[str, Any]:
+    return {"pk": {"S": PARTITION}, "sk": {"S": sk}}
+
+
+def _token_of(item: Mapping[str, Any]) -> Token:
+    return Token(
+        id=item["sk"]["S"],
+        name=item["name"]["S"],
+        digest=bytes(item["digest"]["B"]),
+        scopes=frozenset(Scope(scope) for scope in item["scopes"]["SS"]),
+        tenants=tuple(item["tenants"]["SS"]),
+        created_at=int(item["created"]["N"]),
+        expires_at=int(item["expires"]["N"]),
+        revoked_at=int(item["revoked"]["N"]),
+    )
+
+
+if TYPE_CHECKING:
+
+    def _keeps_the_interface(tokens: DynamoTokens) -> Tokens:
+        return tokens
