@@ -15,7 +15,7 @@ from millrace.definitions import load
 from millrace.ingress import Ingress, serve
 from millrace.settings import Settings
 from millrace.signatures import SecretSource
-from millrace.stores.dynamodb.runtime import aws_runtime
+from millrace.stores.dynamodb.intake_runtime import intake_runtime
 
 
 @cache
@@ -24,7 +24,7 @@ def ingress() -> Ingress:
     settings = Settings.from_environment(os.environ)
     return Ingress(
         load(settings.definitions),
-        aws_runtime(settings),
+        intake_runtime(settings, os.environ),
         SecretSource(system_clock),
         default_tenant=settings.default_tenant,
     )

@@ -19,6 +19,9 @@ from infra.local.ministack import MiniStack
 from millrace.clock import Clock
 from millrace.store import Blobs, Store
 from millrace.stores.dynamodb import DynamoStore, S3Blobs, TableNames, dynamodb_client
+from millrace.stores.dynamodb.intake import IntakeStore
+from millrace.stores.dynamodb.lean import LeanClient
+from millrace.stores.dynamodb.signing import Credentials
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.memory import MemoryBlobs
 from tests.conformance.faults import Faults, FaultyStore
@@ -86,7 +89,20 @@ def ministack_store(ministack_client: DynamoDBClient, ministack_tables: TableNam
     return DynamoStore(ministack_client, ministack_tables, clock=clock)
 
 
-@pytest.fixture(params=["memory", "dynamodb", "ministack"])
+@pytest.fixture(scope="session")
+def lean_dynamo(engine_url: str) -> Iterator[LeanClient]:
+    client = LeanClient(engine_url, REGION, lambda: Credentials("local", "local"))
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def lean_store(lean_dynamo: LeanClient, tables: TableNames, clock: Clock) -> IntakeStore:
+    """The store of the ingress, on its own client."""
+    return IntakeStore(lean_dynamo, tables, clock=clock)
+
+
+@pytest.fixture(params=["memory", "dynamodb", "lean", "ministack"])
 def store(request: pytest.FixtureRequest) -> Store:
     """Every implementation in turn: whatever holds on one holds on all."""
     found: Store = request.getfixturevalue(f"{request.param.replace('dynamodb', 'dynamo')}_store")

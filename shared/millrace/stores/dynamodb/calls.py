@@ -182,7 +182,7 @@ class Calls:
         tries = self._tries()
         while open_:
             try:
-                response = self.client.batch_execute_statement(Statements=[statements[n] for n in open_])
+                response = self.client.batch_execute_statement(Statements=[statements[n] for n in open_])  # type: ignore[misc]
                 again = []
                 for number, part in zip(open_, response["Responses"], strict=True):
                     error: Any = part.get("Error", {})

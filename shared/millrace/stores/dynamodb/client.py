@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import boto3
-from botocore.config import Config
-
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -24,6 +21,9 @@ def dynamodb_client(*, endpoint_url: str | None = None, region: str | None = Non
     Whether a request may be repeated depends on what it writes, so the store decides it, not the SDK: booking an
     ending twice would let the queue grow past its limit.
     """
+    import boto3
+    from botocore.config import Config
+
     config = Config(
         retries={"total_max_attempts": 1, "mode": "standard"},
         connect_timeout=2,
