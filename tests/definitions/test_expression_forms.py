@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from millrace.definitions.expression import Expression
 from millrace.definitions.message_type import JSON, STRING, Field, MapType, RecordType
 from millrace.errors import ExpressionFailed
-from tests.definitions.writing import expression, lowered, written_expression
+from tests.definitions.writing import expression, fuzz, lowered, written_expression
 
 DYNAMIC = RecordType({"a": Field(JSON), "b": Field(JSON), "headers": Field(MapType(STRING, JSON))})
 ALL = tuple((name,) for name in DYNAMIC.fields)
@@ -83,7 +83,7 @@ def _comparable(value: Any) -> Any:
     return type(value).__name__, value
 
 
-@settings(max_examples=600)
+@fuzz(600)
 @given(expressions, messages)
 @example("a == 1", {"a": True, "b": None, "headers": {}})
 @example("(a || b)", {"a": 3, "b": True, "headers": {}})

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.definitions.message_type import MAX_PROBLEMS, RecordType, read_message_type, read_type
-from tests.definitions.writing import QUIET, loaded
+from tests.definitions.writing import QUIET, fuzz, loaded
 
 
 def message_type(fields: str) -> RecordType:
@@ -106,6 +106,7 @@ types = st.recursive(
 )
 
 
+@fuzz(100)
 @given(types, json_values)
 def test_any_value_against_any_type_gives_a_list_of_problems(written: object, value: object) -> None:
     record = read_message_type({"record": {"field": written}})
@@ -114,6 +115,7 @@ def test_any_value_against_any_type_gives_a_list_of_problems(written: object, va
     assert all(problem.path.startswith("field") and problem.expected and problem.found for problem in found)
 
 
+@fuzz(100)
 @given(types)
 def test_a_type_is_read_back_as_it_was_written(written: object) -> None:
     assert read_type(written).written() == written

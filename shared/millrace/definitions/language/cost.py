@@ -2,29 +2,34 @@
 
 The engine cannot be interrupted, so the compiler bounds it: no comprehension inside another's body, a limited number
 of nodes, and a limit on how much of a message an expression is shown (`max_weight`, held by
-`millrace.definitions.cel_engine`), so that the worst takes about a second. The limit falls with the number of parts
-that may go through all of it, and faster with those whose work grows with its square: `map` and `filter` (the engine
-copies the list so far for every item: 0.1 s for 1,000 items, 30 s for 20,000), and bodies that may look at a large
-part of the message for every item.
+`millrace.definitions.cel_engine`), so that the worst takes about a second on a slow machine. The limit falls with the
+work that goes through all of what is shown, faster with work that grows with its square, and fastest with its cube:
+
+- `map` and `filter` are quadratic: the engine copies the list so far for every item, deeply (0.1 s for 1,000 items,
+  30 s for 20,000);
+- a body that may look at a large part of the message for every item is quadratic;
+- a `map` with such a body is cubic: what it copies grows as fast as it runs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from millrace.definitions.language import syntax
 from millrace.definitions.language.functions import MACROS
 from millrace.definitions.language.syntax import Expr, children
 
 MAX_NODES = 200
+#: An expression that may be shown less than this is of no use: it is refused.
+MIN_WEIGHT = 50
 
-#: Weight times parts, and weight squared times quadratic parts, that take about a second.
-LINEAR_WORK = 200_000
+#: Units of work, each about a second's worth.
+LINEAR_WORK = 400_000
 SQUARED_WORK = 2_500_000
+CUBED_WORK = 10_000_000
 
-#: Macros for which the engine copies its result so far at every item.
-_COPYING = ("map", "filter")
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
@@ -36,8 +41,12 @@ def nodes(expr: Expr) -> Iterator[Expr]:
 
 def comprehensions(expr: Expr) -> Iterator[syntax.Call]:
     for node in nodes(expr):
-        if isinstance(node, syntax.Call) and node.function.text in MACROS and len(node.arguments) == 2:
+        if isinstance(node, syntax.Call) and _is_comprehension(node):
             yield node
+
+
+def _is_comprehension(call: syntax.Call) -> bool:
+    return call.function.text in MACROS and len(call.arguments) == 2
 
 
 def nested_comprehension(expr: Expr) -> Expr | None:
@@ -48,23 +57,62 @@ def nested_comprehension(expr: Expr) -> Expr | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Factors of the weight shown, of its square and of its cube."""
+
+    linear: int = 0
+    squared: int = 0
+    cubed: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.linear + other.linear, self.squared + other.squared, self.cubed + other.cubed)
+
+
 def max_weight(expr: Expr) -> int:
     """How much of a message this expression may be shown: values, plus characters / 64."""
-    parts = sum(1 for node in nodes(expr) if isinstance(node, syntax.Call | syntax.Binary))
-    linear = LINEAR_WORK // max(1, parts)
-    quadratic = quadratic_parts(expr)
-    return linear if quadratic == 0 else min(linear, math.isqrt(SQUARED_WORK // quadratic))
+    cost = Cost(linear=growth(expr)) + _cost(expr)
+    limits = [
+        LINEAR_WORK // max(1, cost.linear),
+        math.isqrt(SQUARED_WORK // max(1, cost.squared)) if cost.squared else LINEAR_WORK,
+        int((CUBED_WORK // cost.cubed) ** (1 / 3)) if cost.cubed else LINEAR_WORK,
+    ]
+    return min(limits)
 
 
-def quadratic_parts(expr: Expr) -> int:
-    """How many parts of an expression may cost the square of what it sees."""
-    return sum(_quadratic(call) for call in comprehensions(expr))
+def growth(expr: Expr) -> int:
+    """How many times the message a value can hold: `l + l` twice, `l.map(x, [x, x])` twice, again twice that."""
+    match expr:
+        case syntax.Select() | syntax.Index():
+            return growth(expr.operand)
+        case syntax.Call(receiver=None):
+            return max(1, sum(growth(argument) for argument in expr.arguments))
+        case syntax.Call() if expr.receiver is not None:
+            body = growth(expr.arguments[-1]) if expr.function.text == "map" and expr.arguments else 1
+            return growth(expr.receiver) * body
+    return max(1, sum(growth(child) for child in children(expr)))
 
 
-def _quadratic(call: syntax.Call) -> int:
-    body = call.arguments[-1]
-    copies = 1 if call.function.text in _COPYING else 0
-    return copies if _is_linear(body, _variable(call)) else copies + sum(1 for _ in nodes(body))
+def _cost(expr: Expr) -> Cost:
+    if isinstance(expr, syntax.Call) and _is_comprehension(expr):
+        return _comprehension_cost(expr)
+    total = Cost(linear=sum(growth(child) for child in children(expr)))
+    for child in children(expr):
+        total += _cost(child)
+    return total
+
+
+def _comprehension_cost(call: syntax.Call) -> Cost:
+    receiver = call.receiver
+    body, variable, copying = call.arguments[-1], _variable(call), call.function.text in ("map", "filter")
+    items = 1 if receiver is None else growth(receiver)
+    cost = Cost() if receiver is None else _cost(receiver)
+    copied = growth(body) if call.function.text == "map" else 1
+    each = sum(growth(node) for node in nodes(body))
+    if _is_linear(body, variable):
+        return cost + Cost(linear=items * each, squared=items * items * copied if copying else 0)
+    cubed = items * items * copied if call.function.text == "map" else 0
+    return cost + Cost(squared=items * each + (items * items if copying else 0), cubed=cubed)
 
 
 def _variable(call: syntax.Call) -> str:

@@ -10,10 +10,18 @@ from lark import Token
 from millrace.definitions.cel_engine import LENGTH
 from millrace.definitions.expression import STRING_TESTS
 from millrace.definitions.language import syntax
-from millrace.definitions.language.cost import MAX_NODES, max_weight, nested_comprehension, nodes
+from millrace.definitions.language.cost import (
+    MAX_NODES,
+    MIN_WEIGHT,
+    comprehensions,
+    max_weight,
+    nested_comprehension,
+    nodes,
+)
 from millrace.definitions.language.expression_text import expression_text
 from millrace.definitions.language.functions import kind_of
 from millrace.definitions.language.parser import Parsed
+from millrace.definitions.language.patterns import pattern_problem
 from millrace.definitions.language.source import Code, Report
 from millrace.definitions.language.syntax import Expr, Literal, children
 from millrace.definitions.language.typecheck import TypeChecker
@@ -78,6 +86,7 @@ def _for_engine(tokens: list[Token]) -> list[Token]:
 
 
 def _check_limits(parsed: Parsed, expr: Expr, text: str, report: Report) -> None:
+    """Sizes, and nothing that could run for minutes whatever the message is."""
     hint = "split it over several fields"
     if sum(1 for _ in nodes(expr)) > MAX_NODES:
         report.error(parsed.source, expr.span, Code.RANGE, f"the expression has more than {MAX_NODES} parts", hint)
@@ -88,24 +97,27 @@ def _check_limits(parsed: Parsed, expr: Expr, text: str, report: Report) -> None
     if nested is not None:
         message = "a comprehension inside the body of another could run for minutes"
         report.error(parsed.source, nested.span, Code.RANGE, message, "chain them: items.filter(…).map(…)")
+    elif max_weight(expr) < MIN_WEIGHT:
+        message = "the expression could run for minutes even on a small message"
+        report.error(parsed.source, expr.span, Code.RANGE, message, "use fewer comprehensions")
 
 
 def _check_with_engine(parsed: Parsed, expr: Expr, text: str, report: Report) -> None:
     """The engine's own word: that it reads the text as we do, and that every pattern is one."""
-    from millrace.definitions.cel_engine import compiled, engine
+    from millrace.definitions.cel_engine import compiled
     from millrace.definitions.expression import EvaluationError
 
     try:
         compiled(text)
     except EvaluationError as exc:
         report.error(parsed.source, expr.span, Code.TYPE, f"the CEL engine refuses this: {exc}")
+    in_bodies = {node.span for call in comprehensions(expr) for node in nodes(call.arguments[-1])}
     for node in nodes(expr):
         if isinstance(node, syntax.Call) and node.function.text == "matches":
             pattern = node.arguments[0]
-            try:
-                engine().compile('"".matches(pattern)').execute({"pattern": getattr(pattern, "value", "")})
-            except RuntimeError:
-                report.error(parsed.source, pattern.span, Code.TYPE, "the pattern is not a regular expression of RE2")
+            problem = pattern_problem(str(getattr(pattern, "value", "")), in_body=node.span in in_bodies)
+            if problem:
+                report.error(parsed.source, pattern.span, Code.RANGE, problem)
 
 
 class _Former:

@@ -20,6 +20,16 @@ def _span(meta: Meta | Token) -> Span:
     return Span(start, end)
 
 
+def _too_deep(span: Span) -> syntax.Invalid:
+    """Stands for what was cut off; deep itself, so that what lies around it is not reported again."""
+    return syntax.Invalid(span, MAX_EXPRESSION_DEPTH + 1)
+
+
+def _json(span: Span) -> syntax.TypeExpr:
+    """Stands for a type that was cut off because it is too deep."""
+    return syntax.TypeExpr(Word("json", span), span, MAX_TYPE_DEPTH + 1)
+
+
 def _word(token: Token) -> Word:
     return Word(str(token), _span(token))
 
@@ -42,8 +52,9 @@ class TreeBuilder(Transformer_NonRecursive[Token, syntax.File]):
         depth = 1 + max((operand.depth for operand in operands), default=0)
         if depth <= MAX_EXPRESSION_DEPTH:
             return depth
-        hint = "split it: let a record type or several fields carry the parts"
-        self._refuse(span, f"the expression is nested deeper than {MAX_EXPRESSION_DEPTH}", hint)
+        if depth == MAX_EXPRESSION_DEPTH + 1:
+            hint = "split it: let a record type or several fields carry the parts"
+            self._refuse(span, f"the expression is nested deeper than {MAX_EXPRESSION_DEPTH}", hint)
         return None
 
     def start(self, _meta: Meta, blocks: list[syntax.Block]) -> syntax.File:
@@ -91,7 +102,9 @@ class TreeBuilder(Transformer_NonRecursive[Token, syntax.File]):
     def generic_type(self, meta: Meta, parts: list[Any]) -> syntax.TypeExpr:
         name, *arguments = parts
         depth = self._type_depth(_span(meta), arguments)
-        return syntax.TypeExpr(_word(name), _span(meta), depth, tuple(arguments) if depth > 1 else ())
+        if depth is None:
+            return _json(_span(meta))
+        return syntax.TypeExpr(_word(name), _span(meta), depth, tuple(arguments))
 
     def enum_type(self, meta: Meta, parts: list[Token]) -> syntax.TypeExpr:
         values = [self.string(_meta_of(token), [token]) for token in parts[1:]]
@@ -101,24 +114,23 @@ class TreeBuilder(Transformer_NonRecursive[Token, syntax.File]):
     def record_type(self, meta: Meta, fields: list[syntax.TypeField]) -> syntax.TypeExpr:
         span = _span(meta)
         depth = self._type_depth(span, [field.type for field in fields])
-        kept = tuple(fields) if depth > 1 or not fields else ()
-        return syntax.TypeExpr(Word("", span), span, depth, fields=kept)
+        return _json(span) if depth is None else syntax.TypeExpr(Word("", span), span, depth, fields=tuple(fields))
 
-    def _type_depth(self, span: Span, nested: list[syntax.TypeExpr]) -> int:
+    def _type_depth(self, span: Span, nested: list[syntax.TypeExpr]) -> int | None:
         depth = 1 + max((kind.depth for kind in nested), default=0)
         if depth <= MAX_TYPE_DEPTH:
             return depth
-        self._refuse(span, f"the type is nested deeper than {MAX_TYPE_DEPTH}", "let `json` carry what lies below")
-        return 1
+        if depth == MAX_TYPE_DEPTH + 1:
+            hint = "let `json` carry what lies below"
+            self._refuse(span, f"the type is nested deeper than {MAX_TYPE_DEPTH}", hint)
+        return None
 
     def name(self, _meta: Meta, parts: list[Word]) -> Expr:
         return syntax.Name(parts[0].text, parts[0].span)
 
     def ternary(self, meta: Meta, parts: list[Expr]) -> Expr:
         depth = self._depth(_span(meta), *parts)
-        return (
-            syntax.Ternary(parts[0], parts[1], parts[2], _span(meta), depth) if depth else syntax.Invalid(_span(meta))
-        )
+        return syntax.Ternary(parts[0], parts[1], parts[2], _span(meta), depth) if depth else _too_deep(_span(meta))
 
     def either(self, meta: Meta, parts: list[Expr]) -> Expr:
         return self._logical("||", meta, parts)
@@ -128,13 +140,13 @@ class TreeBuilder(Transformer_NonRecursive[Token, syntax.File]):
 
     def _logical(self, operator: str, meta: Meta, parts: list[Expr]) -> Expr:
         depth = self._depth(_span(meta), *parts)
-        return syntax.Logical(operator, tuple(parts), _span(meta), depth) if depth else syntax.Invalid(_span(meta))
+        return syntax.Logical(operator, tuple(parts), _span(meta), depth) if depth else _too_deep(_span(meta))
 
     def binary(self, meta: Meta, parts: list[Any]) -> Expr:
         left, operator, right = parts
         depth = self._depth(_span(meta), left, right)
         if depth is None:
-            return syntax.Invalid(_span(meta))
+            return _too_deep(_span(meta))
         return syntax.Binary(str(operator), left, right, _span(meta), depth)
 
     def less(self, meta: Meta, parts: list[Expr]) -> Expr:
@@ -149,7 +161,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, syntax.File]):
         if operator == "-" and isinstance(operand, Literal) and type(operand.value) in (int, float):
             return self._negative(span, operand.value)
         depth = self._depth(span, operand)
-        return syntax.Unary(operator, operand, span, depth) if depth else syntax.Invalid(span)
+        return syntax.Unary(operator, operand, span, depth) if depth else _too_deep(span)
 
     def _negative(self, span: Span, value: Any) -> Expr:
         if isinstance(value, int) and -value < INT_MIN:
@@ -158,11 +170,11 @@ class TreeBuilder(Transformer_NonRecursive[Token, syntax.File]):
 
     def select(self, meta: Meta, parts: list[Any]) -> Expr:
         depth = self._depth(_span(meta), parts[0])
-        return syntax.Select(parts[0], parts[1], _span(meta), depth) if depth else syntax.Invalid(_span(meta))
+        return syntax.Select(parts[0], parts[1], _span(meta), depth) if depth else _too_deep(_span(meta))
 
     def index(self, meta: Meta, parts: list[Expr]) -> Expr:
         depth = self._depth(_span(meta), *parts)
-        return syntax.Index(parts[0], parts[1], _span(meta), depth) if depth else syntax.Invalid(_span(meta))
+        return syntax.Index(parts[0], parts[1], _span(meta), depth) if depth else _too_deep(_span(meta))
 
     def arguments(self, _meta: Meta, parts: list[Expr]) -> tuple[Expr, ...]:
         return tuple(parts)
@@ -179,13 +191,13 @@ class TreeBuilder(Transformer_NonRecursive[Token, syntax.File]):
         operands = arguments if receiver is None else (receiver, *arguments)
         depth = self._depth(_span(meta), *operands)
         if depth is None:
-            return syntax.Invalid(_span(meta))
+            return _too_deep(_span(meta))
         return syntax.Call(receiver, function, arguments, _span(meta), depth)
 
     def list_expr(self, meta: Meta, parts: list[Any]) -> Expr:
         items = parts[0] or ()
         depth = self._depth(_span(meta), *items)
-        return syntax.ListExpr(items, _span(meta), depth) if depth else syntax.Invalid(_span(meta))
+        return syntax.ListExpr(items, _span(meta), depth) if depth else _too_deep(_span(meta))
 
     def entry(self, _meta: Meta, parts: list[Expr]) -> tuple[Expr, Expr]:
         return parts[0], parts[1]
@@ -193,7 +205,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, syntax.File]):
     def map_expr(self, meta: Meta, parts: list[Any]) -> Expr:
         entries = tuple(entry for entry in parts if entry is not None)
         depth = self._depth(_span(meta), *(side for entry in entries for side in entry))
-        return syntax.MapExpr(entries, _span(meta), depth) if depth else syntax.Invalid(_span(meta))
+        return syntax.MapExpr(entries, _span(meta), depth) if depth else _too_deep(_span(meta))
 
     def string(self, meta: Meta, parts: list[Token]) -> Expr:
         try:
