@@ -9,9 +9,9 @@ import pytest
 
 from millrace.claim import claim
 from millrace.dead_letters import list_dead_letters
+from millrace.enqueue import enqueue_all
 from millrace.inspect import list_claims
 from millrace.message import Draft, Reason
-from millrace.enqueue import enqueue_all
 from millrace.operate import pause
 from millrace.spec import Delivery, Jitter, Ordering
 from millrace.status import Phase, status

@@ -105,6 +105,7 @@ class Worker:
         )
         self._next_at: int | None = None
         self._began = queue.now()
+        self._idle_since = 0
         self._rate = 0.0
         self._rated = (0, monotonic())
 
@@ -148,6 +149,7 @@ class Worker:
         claimed = self._claim(limit)
         if not claimed.claims:
             return self._idle(seen, claimed.next_at)
+        self._idle_since = 0
         runs = self._paced([Run(held, held.entry) for held in claimed.claims])
         self._runners.reach(self.pipeline.add(runs))
         return True
@@ -175,6 +177,7 @@ class Worker:
         """Nothing to claim now: wait for what runs, or for what becomes due in time; else it is over."""
         self._next_at = next_at
         now = self._queue.now()
+        self._idle_since = self._idle_since or now
         soon = None if next_at is None else max(0, next_at - now)
         if self.pipeline.busy:
             self._pause(seen, self._settings.look_ms if soon is None else min(soon, self._settings.look_ms))
@@ -183,7 +186,9 @@ class Worker:
         left = self._time.left_ms()
         if left is not None:
             patience = min(patience, left - self._settings.stop_claiming_ms)
-        if soon is None or soon > patience or self._settings.patience_ms == 0:
+        # What others hold, or have not committed, may stay "soon" for minutes: patience has an end.
+        waited = now - self._idle_since
+        if soon is None or soon + waited > patience or self._settings.patience_ms == 0:
             return False
         self.pipeline.wait_until(now + max(1, min(soon, self._settings.look_ms)))
         return True

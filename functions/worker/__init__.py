@@ -1,0 +1,1 @@
+"""The worker: the function that works off queues."""

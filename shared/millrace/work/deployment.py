@@ -1,0 +1,121 @@
+"""A station on AWS, from the environment: what the worker function and the worker process share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from millrace.clock import system_clock
+from millrace.definitions import Definitions, TargetKind, load
+from millrace.queue import Runtime
+from millrace.settings import Settings
+from millrace.stores.dynamodb.runtime import aws_runtime
+from millrace.work.commands import load_commands
+from millrace.work.context import Context
+from millrace.work.events import summons_event
+from millrace.work.middleware import Middleware
+from millrace.work.observe import emit_metrics, log_drained, logging_middleware, tracing_middleware
+from millrace.work.station import Station, Summon, Summons
+from millrace.work.targets.chain import QueueDelivery
+from millrace.work.targets.command import CommandDelivery
+from millrace.work.targets.delivery import Deliver, Parcel
+from millrace.work.worker import WorkerSettings
+
+#: A Lambda target may take as long as a Lambda can.
+LONGEST_INVOCATION_S = 900.0
+
+
+class Late:
+    """A delivery that is made when it is first needed: its imports are paid by the queues that use it."""
+
+    def __init__(self, make: Any) -> None:
+        self._make = cache(make)
+
+    def __call__(self, context: Context, parcel: Parcel) -> Any:
+        return self._make()(context, parcel)
+
+
+def station_from(environment: Mapping[str, str], *, runtime: Runtime | None = None) -> Station:
+    """A station as the environment describes it.
+
+    COMMANDS                   modules that register commands, comma-separated
+    WORKER_CONCURRENCY         runs at the same time in one worker (10)
+    WORKER_FUNCTION            the worker's own name, to call more of them; unset: nobody is called
+    TARGET_SIGNING_SECRETS     references of the secrets that sign http targets, comma-separated
+    TARGET_FOLLOW_REDIRECTS    "1" to follow them
+    TARGET_ALLOW_LOOPBACK      "1" in development only
+    TRACING                    "1" to trace runs with X-Ray
+    """
+    settings = Settings.from_environment(environment)
+    definitions = load(Path(settings.definitions))
+    return Station(
+        runtime or aws_runtime(settings),
+        definitions,
+        deliveries_from(environment, definitions),
+        WorkerSettings(concurrency=int(environment.get("WORKER_CONCURRENCY", "10"))),
+        middleware=_middleware(environment),
+        summon=_summon(environment.get("WORKER_FUNCTION", "")),
+        emit=(emit_metrics, log_drained),
+    )
+
+
+def deliveries_from(environment: Mapping[str, str], definitions: Definitions) -> dict[TargetKind, Deliver]:
+    """One delivery for each kind of target."""
+    commands = load_commands(_listed(environment, "COMMANDS"))
+    return {
+        TargetKind.COMMAND: CommandDelivery(commands),
+        TargetKind.QUEUE: QueueDelivery(definitions.queue),
+        TargetKind.HTTP: Late(lambda: _http(environment)),
+        TargetKind.LAMBDA: Late(_lambda),
+    }
+
+
+def _http(environment: Mapping[str, str]) -> Deliver:
+    from millrace.signatures import SecretSource
+    from millrace.work.targets.http import HttpDelivery, HttpSettings
+
+    settings = HttpSettings(
+        tuple(_listed(environment, "TARGET_SIGNING_SECRETS")),
+        follow_redirects=environment.get("TARGET_FOLLOW_REDIRECTS") == "1",
+        allow_loopback=environment.get("TARGET_ALLOW_LOOPBACK") == "1",
+    )
+    return HttpDelivery(settings, SecretSource(system_clock, environ=environment))
+
+
+def _lambda() -> Deliver:
+    from millrace.work.targets.lambda_function import LambdaDelivery, lambda_client
+
+    return LambdaDelivery(lambda_client(LONGEST_INVOCATION_S))
+
+
+def _middleware(environment: Mapping[str, str]) -> tuple[Middleware, ...]:
+    if environment.get("TRACING") != "1":
+        return (logging_middleware,)
+    from aws_lambda_powertools import Tracer
+
+    return (logging_middleware, tracing_middleware(Tracer(service="millrace")))
+
+
+def _summon(function: str) -> Summon | None:
+    """Calls another worker: an asynchronous invocation of the worker's own function."""
+    if not function:
+        return None
+
+    @cache
+    def client() -> Any:
+        import boto3
+
+        return boto3.client("lambda")
+
+    def summon(summons: Summons) -> None:
+        payload = json.dumps(summons_event(summons)).encode()
+        client().invoke(FunctionName=function, InvocationType="Event", Payload=payload)
+
+    return summon
+
+
+def _listed(environment: Mapping[str, str], name: str) -> list[str]:
+    return [part.strip() for part in environment.get(name, "").split(",") if part.strip()]

@@ -1,0 +1,86 @@
+"""The rate limit over all workers: starts are spaced by a clock that every worker reserves from."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from millrace.accounting import QueueState
+from millrace.enqueue import enqueue_all
+from millrace.message import Draft
+from millrace.work import Context
+from millrace.work.pace import SLACK_MS, Pace
+from tests.conftest import Bench
+from tests.worker.conftest import drain
+
+
+def test_starts_are_spaced_by_the_rate(bench: Bench) -> None:
+    queue = bench.queue(rate_per_second=10)
+    enqueue_all(queue, [Draft(b"{}") for _ in range(12)])
+    begun = bench.clock()
+    starts: list[int] = []
+
+    def wait(_condition: object, seconds: float) -> None:
+        bench.clock.forward(round(seconds * 1000))
+
+    drain(
+        queue,
+        lambda context: starts.append(context.started_at - begun),
+        concurrency=1,
+        patience_ms=20_000,
+        wait=wait,
+    )
+    assert len(starts) == 12
+    assert all(later - earlier >= 100 for earlier, later in pairwise(starts))
+    assert starts[-1] <= 12 * 100 + 250
+
+
+def test_two_workers_share_one_clock(bench: Bench) -> None:
+    one = Pace(bench.queue(rate_per_second=100), 100)
+    other = Pace(bench.queue(runtime=bench.another_process(), rate_per_second=100), 100)
+    times = one.reserve(5) + other.reserve(5) + one.reserve(2)
+    now = bench.clock()
+    assert times == [now + 10 * number for number in range(12)]
+
+
+def test_a_reservation_lost_to_another_worker_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    pace = Pace(bench.queue(), 100)
+    rival = Pace(bench.queue(runtime=bench.another_process()), 100)
+    real, beaten = bench.store.set_pace, []
+
+    def beaten_once(seen: QueueState, pace_at: int) -> bool:
+        if not beaten:
+            beaten.append(1)
+            rival.reserve(3)
+        return real(seen, pace_at)
+
+    monkeypatch.setattr(bench.store, "set_pace", beaten_once)
+    assert pace.reserve(1) == [bench.clock() + 30]
+
+
+def test_a_start_that_comes_too_late_gives_up_its_time(bench: Bench) -> None:
+    """Late ones would bunch up with those that are in time, and the receiver see twice the rate."""
+    queue = bench.queue(rate_per_second=20, max_concurrency=1)
+    enqueue_all(queue, [Draft(b"{}") for _ in range(6)])
+    starts: list[int] = []
+
+    def wait(_condition: object, seconds: float) -> None:
+        bench.clock.forward(round(seconds * 1000))
+
+    def handle(context: Context) -> None:
+        starts.append(context.started_at)
+        if len(starts) == 1:
+            bench.clock.forward(1_000)
+
+    ticks = iter(range(10_000))
+    drain(queue, handle, concurrency=1, patience_ms=20_000, wait=wait, monotonic=lambda: next(ticks) * 0.2)
+    later = starts[1:]
+    assert len(later) == 5
+    assert later[-1] - later[0] >= 4 * 50 - SLACK_MS
+
+
+def test_nothing_is_reserved_while_there_is_nothing_to_run(bench: Bench) -> None:
+    queue = bench.queue(rate_per_second=10)
+    drain(queue, lambda _context: None)
+    assert queue.state(fresh=True).pace_at == 0
