@@ -88,7 +88,7 @@ def statements(**codes: str) -> Fault:
         assert operation == "batch_execute_statement"
         wanted = arguments["Statements"]
         sent = [number for number in range(len(wanted)) if failing.get(number, "lost") == "lost"]
-        answer = send(Statements=[wanted[number] for number in sent])
+        answer = send(Statements=[wanted[number] for number in sent]) if sent else {"Responses": []}
         heard = dict(zip(sent, answer["Responses"], strict=True))
         for number, code in failing.items():
             heard[number] = {"Error": {"Code": "InternalServerError" if code == "lost" else code, "Message": code}}
