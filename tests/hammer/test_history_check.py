@@ -1,0 +1,111 @@
+"""The checker itself: each broken promise is found, and an honest history is not accused."""
+
+from __future__ import annotations
+
+import pytest
+
+from millrace.history_check import (
+    Event,
+    Fault,
+    MalformedHistory,
+    Record,
+    Verdict,
+    check_history,
+    count_events,
+    read_records,
+)
+from millrace.spec import Ordering
+
+
+def record(at: int, event: str, message: str = "m", version: int = 1, owner: str = "w", sequence: int = 0) -> Record:
+    return Record(at, Event(event), message, version, owner, "Q", "k", sequence)
+
+
+def life(start: int, message: str = "m", sequence: int = 0, accepted: int = 0) -> list[Record]:
+    return [
+        record(accepted, "accepted", message, 0, sequence=sequence),
+        record(start, "started", message),
+        record(start + 5, "ending", message),
+        record(start + 9, "done", message),
+    ]
+
+
+def faults(verdict: Verdict) -> set[Fault]:
+    return {finding.fault for finding in verdict.findings}
+
+
+def test_an_honest_history_is_sound() -> None:
+    history = [
+        record(0, "accepted", version=0),
+        record(10, "started", version=1, owner="a"),
+        record(40, "started", version=2, owner="b"),
+        record(41, "stale", version=1, owner="a"),
+        record(42, "ending", version=2, owner="b"),
+        record(43, "done", version=2, owner="b"),
+    ]
+
+    verdict = check_history(history, phases={"m": "done"})
+
+    assert verdict.sound
+    assert (verdict.accepted, verdict.done, verdict.dead, verdict.stale) == (1, 1, 0, 1)
+    assert count_events(history)[Event.STARTED] == 2
+
+
+def test_an_ack_whose_sender_was_killed_counts_as_done_by_the_table() -> None:
+    history = life(10)[:3]
+
+    assert check_history(history, phases={"m": "done"}).unanswered == 1
+    assert check_history(history, phases={"m": "done"}).sound
+    assert faults(check_history(history, phases={"m": "unfinished"})) == {Fault.LOST}
+
+
+@pytest.mark.parametrize(
+    ("history", "phase", "fault"),
+    [
+        ([record(0, "accepted")], "unfinished", Fault.LOST),
+        ([record(0, "accepted")], "missing", Fault.LOST),
+        ([record(0, "accepted"), record(1, "started")], "done", Fault.NEVER_ACKED),
+        ([*life(10), record(30, "done", version=1, owner="x")], "done", Fault.ACKED_TWICE),
+        ([*life(10), record(30, "dead")], "dead", Fault.DONE_AND_DEAD),
+        (life(10), "dead", Fault.DONE_AND_DEAD),
+        ([*life(10), record(30, "started", version=2)], "done", Fault.STARTED_AFTER_DONE),
+        ([*life(10), record(12, "started", version=2)], "done", Fault.STALE_ACK_ACCEPTED),
+        ([*life(10), record(8, "started", version=1, owner="x")], "done", Fault.VERSION_ORDER),
+        ([record(5, "started", version=2), *life(10)], "done", Fault.VERSION_ORDER),
+        ([*life(10), record(30, "stale", version=1)], "done", Fault.NEWEST_REFUSED),
+    ],
+)
+def test_a_broken_promise_is_found(history: list[Record], phase: str, fault: Fault) -> None:
+    phases = {} if phase == "missing" else {"m": phase}
+
+    assert fault in faults(check_history(history, phases=phases))
+
+
+@pytest.mark.parametrize("ordering", [Ordering.FIFO, Ordering.PER_KEY])
+def test_a_start_before_an_earlier_message_ended_is_found(ordering: Ordering) -> None:
+    first, second = life(10, "a", 1, accepted=1), life(12, "b", 2, accepted=2)
+
+    assert faults(check_history([*first, *second], ordering=ordering)) == {Fault.OUT_OF_ORDER}
+    assert check_history([*first, *second]).sound
+
+
+def test_order_is_judged_by_when_an_ack_was_sent_and_not_among_one_batch() -> None:
+    behind_the_ack = [*life(10, "a", 1, accepted=1), *life(15, "b", 2, accepted=2)]
+    one_batch = [*life(10, "a", 1, accepted=1), *life(10, "b", 2, accepted=1)]
+    third_too_early = [*one_batch, *life(12, "c", 3, accepted=4)]
+
+    assert check_history(behind_the_ack, ordering=Ordering.FIFO).sound
+    assert check_history(one_batch, ordering=Ordering.FIFO).sound
+    assert faults(check_history(third_too_early, ordering=Ordering.FIFO)) == {Fault.OUT_OF_ORDER}
+
+
+def test_lines_are_read_and_a_torn_last_one_is_left_out() -> None:
+    line = '{"at":1,"event":"started","message":"m","version":2,"owner":"w","queue":"Q","key":"k","sequence":null}\n'
+
+    assert list(read_records([line, "\n", line[:20]])) == [Record(1, Event.STARTED, "m", 2, "w", "Q", "k", None)]
+
+
+@pytest.mark.parametrize("line", ["nonsense\n", "[1]\n", '{"at":1,"event":"flew","message":"m"}\n', '{"at":1}\n'])
+def test_a_malformed_line_is_named(line: str) -> None:
+    with pytest.raises(MalformedHistory, match="Line 1 "):
+        list(read_records([line]))
