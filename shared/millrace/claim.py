@@ -16,7 +16,8 @@ from millrace.enqueue import ORPHAN_GRACE_MS
 from millrace.errors import InvalidField
 from millrace.finish import release
 from millrace.ids import secret
-from millrace.message import Attempt, Entry, Message, Reason
+from millrace.lanes import group_of
+from millrace.message import Attempt, Entry, Message, Place, Reason
 from millrace.poll import EVERYTHING, Filter, Found, aged, poll
 from millrace.queue import Queue
 from millrace.spec import Ordering
@@ -26,6 +27,8 @@ MAX_CLAIMS = 100
 MAX_LEASE_MS = 12 * 3_600_000
 #: When to look again for a message whose sender is between its two writes.
 COMMIT_SOON_MS = 50
+#: Polls at most past entries without a message, each twice as wide as the one before.
+LOOKS = 8
 OWNER_BYTES = 64
 SWEEP_PAGE = 25
 
@@ -103,24 +106,63 @@ def _checked(queue: Queue, owner: str, limit: int, lease_ms: int | None) -> int:
 def _claim_partition(
     queue: Queue, pk: str, owner: str, wanted: int, lease_ms: int, only: Filter, *, paused: bool
 ) -> Claimed:
-    found = poll(queue, pk, wanted, queue.now(), only)
-    claims = _claim_found(queue, found, wanted, owner, lease_ms, paused=paused)
+    found, messages = _look(queue, pk, wanted, only)
+    claims = _claim_found(queue, found, messages, wanted, owner, lease_ms, paused=paused)
     return Claimed(claims, found.next_at)
 
 
-def _claim_found(queue: Queue, found: Found, wanted: int, owner: str, lease_ms: int, *, paused: bool) -> list[Claim]:
+def _look(queue: Queue, pk: str, wanted: int, only: Filter) -> tuple[Found, dict[str, Message]]:
+    """Poll, and read the messages: past entries that have none, while there may be something behind them.
+
+    A sender killed between its two writes leaves such entries at the head for the whole grace; the queue must not
+    stand still behind them.
+    """
+    passed: dict[Place, Entry] = {}
+    for look in range(LOOKS):
+        width = min(wanted << look, max(wanted, MAX_CLAIMS))
+        found = poll(queue, pk, width, queue.now(), only, passed.keys())
+        messages = _messages_of(queue, found)
+        now = queue.now()
+        unsent = {entry.place: entry for entry in found.entries if _is_unsent(entry, messages, now)}
+        for entry in (*passed.values(), *unsent.values()):
+            found.later(now + max(COMMIT_SOON_MS, now - entry.enqueued_at))
+        enough = len(found.entries) - len(unsent) >= wanted
+        all_seen = len(found.entries) < width and queue.spec.ordering is not Ordering.PER_KEY
+        if not unsent or enough or all_seen:
+            break
+        passed |= unsent
+    return found, messages
+
+
+def _messages_of(queue: Queue, found: Found) -> dict[str, Message]:
+    return queue.store.get_messages([entry.id for entry in found.entries]) if found.entries else {}
+
+
+def _is_unsent(entry: Entry, messages: dict[str, Message], now: int) -> bool:
+    """Its sender may still be between its two writes."""
+    return not _committed(entry, messages) and entry.enqueued_at + ORPHAN_GRACE_MS > now
+
+
+def _claim_found(
+    queue: Queue,
+    found: Found,
+    messages: dict[str, Message],
+    wanted: int,
+    owner: str,
+    lease_ms: int,
+    *,
+    paused: bool,
+) -> list[Claim]:
     """Claim what a poll found and deal with what may not run: only with that, while the queue is paused."""
-    messages = queue.store.get_messages([entry.id for entry in found.entries]) if found.entries else {}
     now = queue.now()
     seen: list[Entry] = []
     for entry in found.entries:
-        committed = _committed(entry, messages)
-        if not committed and entry.enqueued_at + ORPHAN_GRACE_MS > now:
-            found.later(now + COMMIT_SOON_MS)
-        elif not (paused and committed and entry.id not in found.doomed):
+        held_back = paused and _committed(entry, messages) and entry.id not in found.doomed
+        if not held_back and not _is_unsent(entry, messages, now):
             seen.append(entry)
-    if queue.spec.ordering is Ordering.FIFO:
-        del seen[wanted:]
+    if queue.spec.ordering is Ordering.PER_KEY:
+        seen = _first_of_each_key(seen)
+    del seen[wanted:]
     held = _take(queue, seen, owner, now, lease_ms)
     claims: list[Claim] = []
     for number, (before, entry) in enumerate(held):
@@ -135,13 +177,21 @@ def _claim_found(queue: Queue, found: Found, wanted: int, owner: str, lease_ms: 
     return claims
 
 
+def _first_of_each_key(entries: list[Entry]) -> list[Entry]:
+    firsts: dict[str, Entry] = {}
+    for entry in entries:
+        firsts.setdefault(group_of(entry.place), entry)
+    return list(firsts.values())
+
+
 def clear_doomed(queue: Queue, owner: str) -> int:
     """Bury what is too old or has used up its attempts, and remove orphans: how many were met. Claims nothing else."""
     met = 0
     for pk in queue.partitions():
         for found in (poll(queue, pk, SWEEP_PAGE, queue.now()), aged(queue, pk, queue.now())):
             met += len(found.doomed)
-            _claim_found(queue, found, SWEEP_PAGE, owner, queue.spec.lease_ms, paused=True)
+            messages = _messages_of(queue, found)
+            _claim_found(queue, found, messages, len(found.entries), owner, queue.spec.lease_ms, paused=True)
     return met
 
 

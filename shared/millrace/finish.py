@@ -55,13 +55,19 @@ def _ack_answer(queue: Queue, entry: Entry, outcome: Outcome[Entry]) -> Millrace
 
 
 def _ended_earlier(queue: Queue, entry: Entry) -> MillraceError | None:
-    """The entry is gone: by this very claim (its answer was lost), or by a later one?"""
+    """The entry is gone: by this very claim (its answer was lost), or by a later one?
+
+    Its result says by which. Where the result is missing (not kept, or its worker was killed before writing it) only
+    a claim that is still live can be told: nobody else could have ended the message.
+    """
     records = queue.store.get_records(entry.id)
     whereabouts, result = records.whereabouts, records.result
     taken_out = whereabouts and whereabouts.nonce == entry.nonce and (whereabouts.dead_letter or whereabouts.purged_at)
     other_claim = result and result.nonce == entry.nonce and result.version != entry.version
     moved = whereabouts and whereabouts.nonce == entry.nonce and whereabouts.place not in (None, entry.place)
-    if taken_out or other_claim or moved:
+    own_claim = result and result.nonce == entry.nonce and result.version == entry.version
+    nobody_knows = not own_claim and not entry.live(queue.now())
+    if taken_out or other_claim or moved or nobody_knows:
         return StaleClaim(entry.id, entry.version, result.version if other_claim and result else None)
     return None
 

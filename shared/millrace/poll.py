@@ -6,11 +6,12 @@ keep their order, the poll steps from key to key instead of reading through them
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 from millrace.lanes import END, READY, WAITING, due_now, group_of, order_of, priority_prefix
-from millrace.message import Entry
+from millrace.message import Entry, Place
 from millrace.queue import Queue
 from millrace.spec import Ordering
 from millrace.store import Page
@@ -51,14 +52,17 @@ class Found:
     entries: list[Entry] = field(default_factory=list)  #: to be claimed, best first
     doomed: set[str] = field(default_factory=set)  #: ids among them that have expired or used up their attempts
     next_at: int | None = None  #: when something more may become claimable, as far as the poll could see
+    passed: Set[Place] = frozenset()  #: entries to look past: they have no message yet
 
     def later(self, at: int) -> None:
         self.next_at = at if self.next_at is None else min(self.next_at, at)
 
 
-def poll(queue: Queue, pk: str, wanted: int, now: int, only: Filter = EVERYTHING) -> Found:
+def poll(
+    queue: Queue, pk: str, wanted: int, now: int, only: Filter = EVERYTHING, passed: Set[Place] = frozenset()
+) -> Found:
     """Up to `wanted` claimable entries of one partition, best first: two strongly consistent queries as a rule."""
-    found = Found()
+    found = Found(passed=passed)
     match queue.spec.ordering:
         case Ordering.FIFO:
             _from_head(queue, pk, wanted, now, only, found)
@@ -110,6 +114,8 @@ def _ready(queue: Queue, pk: str, after: str, wanted: int, now: int, only: Filte
 def _claimable(queue: Queue, entries: Iterable[Entry], now: int, only: Filter, found: Found) -> list[Entry]:
     claimable = []
     for entry in entries:
+        if entry.place in found.passed:
+            continue
         if entry.live(now):
             found.later(entry.until)
         elif _is_doomed(queue, entry, now):
@@ -133,22 +139,30 @@ def _from_head(queue: Queue, pk: str, wanted: int, now: int, only: Filter, found
 
     A few more than wanted: those whose message is not committed yet do not count.
     """
-    page = queue.store.read_lane(pk, READY, READY_END, wanted + UNCOMMITTED)
+    page = queue.store.read_lane(pk, READY, READY_END, wanted + UNCOMMITTED + len(found.passed))
     for entry in page.items:
+        if entry.place in found.passed:
+            continue
         if not _claimable(queue, [entry], now, only, found):
             break
         found.entries.append(entry)
 
 
 def _heads_of_keys(queue: Queue, pk: str, wanted: int, now: int, only: Filter, found: Found) -> None:
-    """The first entry of each key, from a random key onwards and around, so that every key gets its turn."""
-    seen: set[str] = set()
+    """The first entry of each key, from a random key onwards and around, so that every key gets its turn.
+
+    Of a key whose first ones are passed by, as many more again: most likely those have no message either.
+    """
+    passed = Counter(group_of(place) for place in found.passed)
+    open_: dict[str, int] = {}
     for page in _steps(queue, pk, READY, READY_END, wanted):
         for entry in page.items:
             group = group_of(entry.place)
-            if group not in seen:
-                seen.add(group)
-                found.entries += _claimable(queue, [entry], now, only, found)
+            left = open_.get(group, 1 + passed[group])
+            if left and entry.place not in found.passed:
+                claimable = _claimable(queue, [entry], now, only, found)
+                found.entries += claimable
+                open_[group] = left - 1 if claimable else 0
         if len(found.entries) >= wanted:
             break
     del found.entries[wanted:]
