@@ -13,6 +13,7 @@ from functions.ingress.report import report
 from millrace.clock import system_clock
 from millrace.definitions import load
 from millrace.ingress import Ingress, serve
+from millrace.ingress.at_once import commands_of
 from millrace.settings import Settings
 from millrace.signatures import SecretSource
 from millrace.stores.dynamodb.intake_runtime import intake_runtime
@@ -27,6 +28,7 @@ def ingress() -> Ingress:
         intake_runtime(settings, os.environ),
         SecretSource(system_clock),
         default_tenant=settings.default_tenant,
+        run_command=commands_of(os.environ.get("COMMANDS", "")),
     )
 
 
