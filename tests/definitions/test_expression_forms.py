@@ -83,7 +83,7 @@ def _comparable(value: Any) -> Any:
     return type(value).__name__, value
 
 
-@fuzz(600)
+@fuzz(300)
 @given(expressions, messages)
 @example("a == 1", {"a": True, "b": None, "headers": {}})
 @example("(a || b)", {"a": 3, "b": True, "headers": {}})

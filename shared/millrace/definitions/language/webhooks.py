@@ -162,7 +162,7 @@ def _hmac(settings: Settings, place: Word) -> tuple[str | None, dict[str, Any] |
     try:
         scheme = scheme_from(given)
     except ConfigurationMissing as exc:
-        settings.error(place.span, Code.TYPE, f"nothing could be verified like this: {exc}")
+        settings.error(place.span, Code.TYPE, f"nothing could be verified like this: {exc.problem}")
         return None, None
     return (None, given) if scheme.name == "generic" else (scheme.name, None)
 

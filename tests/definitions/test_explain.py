@@ -1,0 +1,45 @@
+"""A queue in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from millrace.definitions import load
+from millrace.definitions.explain import describe_wait, in_words, limits, timetable
+from millrace.spec import Delivery, Jitter
+
+
+def test_the_timetable_doubles_up_to_its_cap() -> None:
+    attempts = timetable(Delivery(max_attempts=6, initial_backoff_ms=1000, max_backoff_ms=5000))
+    assert [attempt.wait_ms for attempt in attempts] == [0, 1000, 2000, 4000, 5000, 5000]
+    assert attempts[-1].since_first_ms == 17_000
+
+
+def test_jitter_is_said() -> None:
+    first, second = timetable(Delivery(max_attempts=2))
+    assert describe_wait(first, Jitter.FULL) == "at once"
+    assert describe_wait(second, Jitter.FULL) == "up to 500 ms"
+    assert describe_wait(second, Jitter.NONE) == "500 ms"
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1000, "1 s"),
+        (1500, "1.5 s"),
+        (90_061_000, "1 d 1 h 1 min 1 s"),
+        (3_600_000, "1 h"),
+    ],
+)
+def test_lengths_of_time_are_said_as_people_do(milliseconds: int, words: str) -> None:
+    assert in_words(milliseconds) == words
+
+
+def test_limits_name_order_depth_filter_and_destinations() -> None:
+    said = dict(limits(load("infra/definitions.json").queue("RepositoryEvents")))
+    assert said["order"] == "as they came within one payload.repository.full_name"
+    assert said["at most"] == "50,000 unfinished messages, then 503"
+    assert said["only if"].startswith('headers["x-github-event"] in')
+    assert said["goes to"].startswith("command Deployment.RecordEvent with event, repository")
