@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from os import PathLike
 from typing import Any, TypeVar
 
 from millrace.definitions.expression import read_expression, read_optional_expression
@@ -68,11 +68,10 @@ class Definitions:
         return built
 
 
-def load(source: Path | str | bytes) -> Definitions:
+def load(source: PathLike[str] | str | bytes) -> Definitions:
     """Definitions from a file's path or from its bytes. Raises InvalidDefinitions, or OSError for the file."""
-    data = source if isinstance(source, bytes) else Path(source).read_bytes()
     try:
-        compiled = json.loads(data)
+        compiled = json.loads(source if isinstance(source, bytes) else _read(source))
     except (ValueError, RecursionError) as exc:
         raise InvalidDefinitions("not JSON") from exc
     match compiled:
@@ -81,6 +80,11 @@ def load(source: Path | str | bytes) -> Definitions:
         case {"format": found} if found != FORMAT:
             raise InvalidDefinitions(f"format {str(found)[:20]}, this library reads {FORMAT}")
     raise InvalidDefinitions("no queues and webhooks")
+
+
+def _read(path: PathLike[str] | str) -> bytes:
+    with open(path, "rb") as file:  # noqa: PTH123 - pathlib alone would cost a cold start two milliseconds
+        return file.read()
 
 
 def nearest_name(name: str, known: tuple[str, ...]) -> str | None:
