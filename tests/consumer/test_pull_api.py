@@ -344,3 +344,12 @@ def test_a_dead_letter_is_replayed_once_for_a_key_and_purged(call: Caller) -> No
     assert (again["body"], again["origin"], again["correlation_id"]) == ("again", held["message_id"], "corr")
     assert call("DELETE", path).json == {"ok": True}
     assert call("GET", path).status == 404
+
+
+def test_a_result_of_bytes_is_kept_exactly_and_one_too_large_finishes_nothing(call: Caller) -> None:
+    receipt = call.enqueue()
+    (held,) = call.dequeue()
+    large = base64.b64encode(b"\xff" * 33_000).decode()
+    assert call("POST", f"{JOBS}/ack", {"claim": held["claim"], "result_base64": large}).status == 400
+    assert call("POST", f"{JOBS}/ack", {"claim": held["claim"], "result_base64": "/w=="}).status == 200
+    assert call("GET", f"{JOBS}/messages/{receipt['message_id']}").json["result_base64"] == "/w=="

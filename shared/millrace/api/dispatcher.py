@@ -70,7 +70,8 @@ class _Line:
     waiters: deque[_Waiter] = field(default_factory=deque)
     looking: bool = False
     look_at: int = 0  #: nothing is worth reading before this
-    sure_at: int | None = 0  #: from then on something is known to have come: claim, do not merely glimpse
+    sure_at: int | None = None  #: from then on something is known to have come: claim, do not merely glimpse
+    unseen: bool = True  #: nobody has looked lately: look at every shard
     idle: int = 0  #: looks in a row that brought nothing
     shard: int = 0  #: partition to look at next
 
@@ -104,7 +105,7 @@ class Dispatcher:
                 raise TooManyWaiting(queue.spec.name, self._max_waiting)
             now = queue.now()
             if not line.waiters and now - line.look_at > self._pace.intervals_ms[-1]:
-                line.sure_at, line.idle = 0, 0  # nobody has looked lately
+                line.unseen, line.idle = True, 0
             waiter = _Waiter(demand, now + wait_ms, self._condition(line.lock))
             line.waiters.append(waiter)
         try:
@@ -188,7 +189,8 @@ class Dispatcher:
 
     def _glimpse(self, queue: Queue, line: _Line) -> tuple[bool, int | None]:
         partitions = queue.partitions()
-        if not self._pace.every_shard:
+        everywhere, line.unseen = self._pace.every_shard or line.unseen, False
+        if not everywhere:
             line.shard = (line.shard + 1) % len(partitions)
             partitions = [partitions[line.shard]]
         seen = [_glimpse(queue, pk) for pk in partitions]

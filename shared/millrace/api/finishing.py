@@ -134,15 +134,14 @@ class Verb:
     def kind(self) -> Record:
         return Record({"claim": CLAIM, **self.members}, required=("claim",), exclusive=self.exclusive)
 
-    def read(self, service: Service, queue: Queue, path: str, value: Any) -> Finish:
-        given = self.kind.read(path, value)
+    def finish(self, service: Service, queue: Queue, given: Given) -> Finish:
         if self.check:
             self.check(given)
         return Finish(service.handles.read(queue, given["claim"]), given)
 
     def one(self, service: Service, call: Call) -> Answer:
         queue = service.queue(call.tenant, call.path["queue"])
-        (outcome,) = self.run(service, queue, [self.read(service, queue, "", dict(call.body))])
+        (outcome,) = self.run(service, queue, [self.finish(service, queue, call.body)])
         if isinstance(outcome, MillraceError):
             raise outcome
         return Answer(200, outcome)
@@ -153,7 +152,7 @@ class Verb:
         finishes: dict[int, Finish] = {}
         for number_, value in enumerate(call.body["items"]):
             try:
-                finishes[number_] = self.read(service, queue, f"items[{number_}]", value)
+                finishes[number_] = self.finish(service, queue, self.kind.read(f"items[{number_}]", value))
             except MillraceError as error:
                 outcomes[number_] = error
         for numbers in _rounds(finishes):

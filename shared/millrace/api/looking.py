@@ -70,7 +70,7 @@ def show_body(service: Service, call: Call) -> Answer:
     asked = call.headers.get("Range")
     headers = {"Content-Type": message.content_type, "X-Content-Type-Options": "nosniff", "Accept-Ranges": "bytes"}
     headers["Content-Disposition"] = "attachment"
-    if asked is None and len(content) <= MAX_PART:
+    if not content or (asked is None and len(content) <= MAX_PART):
         return Answer(200, content=content, headers=headers)
     first, last = _range(asked, len(content))
     headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"

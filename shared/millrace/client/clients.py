@@ -1,0 +1,113 @@
+"""`Client` and `AsyncClient`: the same calls, blocking or awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
+
+import httpx
+
+from millrace.client import calls
+from millrace.client.delivery import AsyncDelivery, Delivery
+from millrace.client.sides import Account, AsyncSide, Call, Stream, SyncSide
+from millrace.client.wire import Retries
+
+
+class Wanted(TypedDict, total=False):
+    """What a dequeue may ask for."""
+
+    max: int
+    wait_ms: int
+    lease_ms: int | None
+    owner: str | None
+    project: str | None
+    labels: Sequence[str]
+    max_priority: int | str | None
+    with_state: bool
+
+
+class Calls:
+    """Every call of the API."""
+
+    enqueue = Call(calls.enqueue)
+    send_draft = Call(calls.send_draft)
+    enqueue_all = Call(calls.enqueue_all)
+    claim = Call(calls.claim)
+    ack = Call(calls.ack)
+    nack = Call(calls.nack)
+    release = Call(calls.release)
+    extend = Call(calls.extend)
+    extend_all = Call(calls.extend_all)
+    read_state = Call(calls.read_state)
+    write_state = Call(calls.write_state)
+    status = Call(calls.status)
+    read_body = Call(calls.read_body)
+    stream_body = Stream(calls.stream_body)
+    queues = Call(calls.queues)
+    listed = Call(calls.listed)
+    set_paused = Call(calls.set_paused)
+    dead_letter = Call(calls.dead_letter)
+    replay = Call(calls.replay)
+    purge = Call(calls.purge)
+
+
+class Client(SyncSide, Calls):
+    """The API, blocking. Safe to share between threads.
+
+    with Client(url, token) as client:
+        client.enqueue("Jobs", {"n": 1})
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        tenant: str | None = None,
+        retries: Retries | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self.account = Account(url, token, tenant, retries or Retries())
+        self.http = httpx.Client(transport=transport, limits=httpx.Limits(max_connections=None))
+
+    def dequeue(self, queue: str, **wanted: Unpack[Wanted]) -> list[Delivery]:
+        """Claim messages, each a block that must be left with an ack: otherwise it is nacked."""
+        return [Delivery(self, message) for message in self.claim(queue, **wanted)]
+
+    def close(self) -> None:
+        self.http.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncClient(AsyncSide, Calls):
+    """The API with asyncio."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        tenant: str | None = None,
+        retries: Retries | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.account = Account(url, token, tenant, retries or Retries())
+        self.http = httpx.AsyncClient(transport=transport, limits=httpx.Limits(max_connections=None))
+
+    async def dequeue(self, queue: str, **wanted: Unpack[Wanted]) -> list[AsyncDelivery]:
+        """Claim messages, each a block that must be left with an ack: otherwise it is nacked."""
+        return [AsyncDelivery(self, message) for message in await self.claim(queue, **wanted)]
+
+    async def close(self) -> None:
+        await self.http.aclose()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

@@ -1,0 +1,100 @@
+"""What a call of the client may end in.
+
+CallFailed
+├── Unreachable        no answer came; whether the call had an effect may be unknown
+└── Refused            an answer that says no: status, code, detail, correlation id
+    ├── BadRequest     400, 413, 422: the call is wrong; repeating it does not help
+    ├── AccessDenied   401, 403
+    ├── NotFound       404
+    ├── StaleClaim     409 stale_claim: somebody else has the message now, or it has ended
+    ├── StaleState     409 stale_state
+    └── Busy           429, 503 and other faults of the server: try again later
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+class CallFailed(Exception):
+    """A call did not bring what was asked for."""
+
+
+class Unreachable(CallFailed):
+    """No answer came."""
+
+    def __init__(self, reason: str, *, sent: bool) -> None:
+        self.sent = sent  #: the request may have reached the server
+        super().__init__(f"No answer: {reason}.")
+
+
+class Refused(CallFailed):
+    """The server said no."""
+
+    def __init__(self, status: int, code: str, detail: str, correlation_id: str, members: Mapping[str, Any]) -> None:
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.correlation_id = correlation_id
+        self.members = members
+        super().__init__(f"{status} {code}: {detail}" if detail else f"{status} {code}")
+
+
+class BadRequest(Refused):
+    """The call is wrong; repeating it does not help."""
+
+
+class AccessDenied(Refused):
+    """The token does not count, or does not reach this far."""
+
+
+class NotFound(Refused):
+    """There is no such thing."""
+
+
+class StaleClaim(Refused):
+    """The claim is no longer the newest; nothing was changed."""
+
+    @property
+    def current_version(self) -> int | None:
+        return self.members.get("current_version")
+
+
+class StaleState(Refused):
+    """The workflow state was changed meanwhile; nothing was written."""
+
+    @property
+    def current_version(self) -> int:
+        return int(self.members["current_version"])
+
+
+class Busy(Refused):
+    """Not now: try again later."""
+
+    retry_after: float | None = None
+
+
+_CODES: dict[str, type[Refused]] = {"stale_claim": StaleClaim, "stale_state": StaleState}
+_STATUSES: dict[int, type[Refused]] = {401: AccessDenied, 403: AccessDenied, 404: NotFound, 429: Busy}
+
+
+def refusal_of(status: int, headers: Mapping[str, str], content: bytes) -> Refused:
+    """The error for an answer that is not a success, be it ours or a proxy's."""
+    try:
+        found = json.loads(content)
+    except ValueError:
+        found = None
+    return refusal_from(status, found if isinstance(found, dict) else {}, headers)
+
+
+def refusal_from(status: int, problem: Mapping[str, Any], headers: Mapping[str, str]) -> Refused:
+    code = str(problem.get("code", "")) or f"http_{status}"
+    kind = _CODES.get(code) or _STATUSES.get(status) or (Busy if status >= 500 else BadRequest)
+    detail = str(problem.get("detail") or problem.get("title") or problem.get("message") or "")
+    correlation_id = str(problem.get("correlation_id") or headers.get("x-correlation-id", ""))
+    error = kind(status, code, detail, correlation_id, problem)
+    if isinstance(error, Busy) and (after := headers.get("retry-after", "")).isdecimal():
+        error.retry_after = float(after)
+    return error

@@ -1,0 +1,96 @@
+"""The client against the real API, without a network between them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from millrace.api.dispatcher import SHARED, Dispatcher
+from millrace.api.pull import ROUTES
+from millrace.api.routes import Api
+from millrace.api.service import Service
+from millrace.client import Client, Retries
+from millrace.queue import Runtime
+from millrace.stores.memory import MemoryBlobs, MemoryStore
+from millrace.stores.token_memory import MemoryTokens
+from tests.consumer.calling import DEFINITIONS, EVERY_SCOPE
+from tests.consumer.virtual_time import VirtualTime
+
+URL = "http://millrace.test"
+Fault = Callable[[httpx.Request], httpx.Response | Exception | None]
+
+
+class Wire(httpx.MockTransport):
+    """Carries requests to the API in this process; a test may cut in before or after."""
+
+    def __init__(self, api: Api[Service], tenant: str) -> None:
+        self.api = api
+        self.tenant = tenant
+        self.requests: list[httpx.Request] = []
+        self.before: Fault = lambda _request: None  #: instead of the API
+        self.after: Fault = lambda _request: None  #: once the API has done its work
+        super().__init__(self._carry)
+
+    def _carry(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        if (answer := _given(self.before(request))) is not None:
+            return answer
+        result = self.api.handle(self._event(request))
+        if (answer := _given(self.after(request))) is not None:
+            return answer
+        body = result["body"]
+        content = base64.b64decode(body) if result["isBase64Encoded"] else body.encode()
+        return httpx.Response(result["statusCode"], headers=result["headers"], content=content)
+
+    def _event(self, request: httpx.Request) -> dict[str, Any]:
+        principal = {"token_id": "t", "name": "tester", "scopes": EVERY_SCOPE, "tenants": self.tenant}
+        return {
+            "rawPath": request.url.raw_path.decode().split("?")[0],
+            "rawQueryString": request.url.query.decode(),
+            "headers": dict(request.headers),
+            "requestContext": {"http": {"method": request.method}, "authorizer": {"lambda": principal}},
+            "body": base64.b64encode(request.content).decode(),
+            "isBase64Encoded": True,
+        }
+
+
+def _given(fault: httpx.Response | Exception | None) -> httpx.Response | None:
+    if isinstance(fault, Exception):
+        raise fault
+    return fault
+
+
+@pytest.fixture
+def time() -> VirtualTime:
+    return VirtualTime()
+
+
+@pytest.fixture
+def service(time: VirtualTime) -> Service:
+    runtime = Runtime(MemoryStore(), MemoryBlobs(), clock=time, chance=lambda: 0.5)
+    return Service(runtime, DEFINITIONS, MemoryTokens(), Dispatcher(pace=SHARED, condition=time.condition))
+
+
+@pytest.fixture
+def wire(service: Service) -> Wire:
+    return Wire(Api(service, ROUTES), "acme")
+
+
+class Pauses(list[float]):
+    """What a client would have slept."""
+
+
+@pytest.fixture
+def pauses() -> Pauses:
+    return Pauses()
+
+
+@pytest.fixture
+def client(wire: Wire, pauses: Pauses) -> Iterator[Client]:
+    with Client(URL, "mrt_x", retries=Retries(chance=lambda: 1.0), transport=wire) as made:
+        made.pause = pauses.append
+        yield made

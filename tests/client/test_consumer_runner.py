@@ -1,0 +1,204 @@
+"""The runner: heartbeats, acks, nacks, restarts, graceful stops. Time is in the test's hand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import httpx
+import pytest
+
+from millrace.client import Client, Consumer, Delivery, Hooks
+from tests.client.conftest import Wire
+from tests.consumer.virtual_time import PATIENCE, VirtualTime
+
+Make = Callable[..., Consumer]
+
+
+@pytest.fixture
+def make(client: Client, time: VirtualTime) -> Iterator[Make]:
+    made: list[Consumer] = []
+
+    def make(**settings: Any) -> Consumer:
+        consumer = Consumer(
+            client,
+            **{"condition": time.condition, "clock": lambda: time() / 1000, "chance": lambda: 1.0, **settings},
+        )
+        made.append(consumer)
+        return consumer
+
+    yield make
+    for consumer in made:
+        consumer.ask_to_stop()
+
+
+class Sleeper:
+    """Work that takes a while of the test's time."""
+
+    def __init__(self, time: VirtualTime) -> None:
+        self._time = time
+        self._condition = time.condition()
+
+    def __call__(self, seconds: float) -> None:
+        end = self._time() + seconds * 1000
+        with self._condition:
+            while self._time() < end:
+                self._condition.wait((end - self._time()) / 1000)
+
+
+def test_heartbeats_keep_a_60_second_job_alive_on_a_5_second_lease(
+    make: Make, client: Client, time: VirtualTime
+) -> None:
+    done: Future[Delivery] = Future()
+    consumer = make(concurrency=1, hooks=Hooks(done=done.set_result))
+    work = Sleeper(time)
+
+    @consumer.handle("Jobs", lease_ms=5_000, wait_ms=0)
+    def slow(_job: Delivery) -> str:
+        work(60)
+        return "made it"
+
+    receipt = client.enqueue("Jobs", "long")
+    consumer.start()
+    for _ in range(120):
+        time.settle(3)  # the fetcher without a free place, the heartbeat, the handler
+        assert client.claim("Jobs") == [], "nobody else may get it meanwhile"
+        time.forward(500)
+    assert done.result(PATIENCE).message.attempt == 1
+    status = client.status("Jobs", receipt.message_id)
+    assert (status["phase"], status["result"]) == ("done", "made it")
+
+
+def test_without_a_heartbeat_the_job_is_lost(make: Make, client: Client, time: VirtualTime, wire: Wire) -> None:
+    """The guard of the test above: it fails where heartbeats do not get through."""
+    lost: Future[Delivery] = Future()
+    consumer = make(concurrency=1, hooks=Hooks(lost=lost.set_result))
+    work = Sleeper(time)
+
+    @consumer.handle("Jobs", lease_ms=5_000, wait_ms=0)
+    def slow(_job: Delivery) -> None:
+        work(7)
+
+    wire.before = lambda request: httpx.ReadTimeout("gone") if "extend" in request.url.path else None
+    client.enqueue("Jobs", "long")
+    consumer.start()
+    for _ in range(12):
+        time.settle(3)
+        time.forward(500)
+    (taken_over,) = client.claim("Jobs")
+    assert taken_over.attempt == 2
+    time.settle(3)
+    wire.before = lambda _request: None
+    time.forward(1_000)
+    assert lost.result(PATIENCE).lost
+
+
+def test_returning_acks_and_raising_nacks(make: Make, client: Client, time: VirtualTime) -> None:
+    ended: dict[str, Future[Any]] = {"done": Future(), "failed": Future()}
+    consumer = make(
+        concurrency=2,
+        hooks=Hooks(
+            started=lambda: 1 / 0,  # type: ignore[arg-type,return-value]
+            done=ended["done"].set_result,
+            failed=lambda job, error: ended["failed"].set_result((job, error)),
+        ),
+    )
+
+    @consumer.handle("Jobs", wait_ms=0)
+    async def work(job: Delivery) -> dict[str, int]:
+        return {"twice": 2 * job.json()["n"]}
+
+    good = client.enqueue("Jobs", {"n": 4})
+    bad = client.enqueue("Jobs", "nonsense")
+    consumer.start()
+    ended["done"].result(PATIENCE)
+    job, error = ended["failed"].result(PATIENCE)
+    assert isinstance(error, TypeError)
+    assert job.finished
+    assert client.status("Jobs", good.message_id)["result"] == {"twice": 8}
+    (attempt,) = client.status("Jobs", bad.message_id)["history"]
+    assert attempt["error_type"] == "TypeError"
+
+
+def test_fetching_starts_again_after_failures_ever_later(
+    make: Make, client: Client, time: VirtualTime, wire: Wire
+) -> None:
+    waits: list[float] = []
+    done: Future[Delivery] = Future()
+    hooks = Hooks(fetch_failed=lambda _queue, _error, wait_s: waits.append(wait_s), done=done.set_result)
+    consumer = make(concurrency=1, hooks=hooks)
+    consumer.handle("Jobs", wait_ms=0)(lambda _job: None)
+    client.enqueue("Jobs", 1)
+    wire.before = lambda _request: httpx.Response(400, json={"code": "invalid_request"})
+    consumer.start()
+    for wait_ms in (500, 1_000, 2_000, 4_000):
+        time.settle(2)
+        assert waits[-1] * 1000 == wait_ms
+        if wait_ms == 4_000:
+            wire.before = lambda _request: None
+        time.forward(wait_ms)
+    done.result(PATIENCE)
+
+
+def test_a_graceful_stop_lets_handlers_finish(make: Make, client: Client, time: VirtualTime) -> None:
+    consumer = make(concurrency=1, grace_s=30)
+    work = Sleeper(time)
+    consumer.handle("Jobs", lease_ms=60_000, wait_ms=0)(lambda _job: work(10))
+    receipt = client.enqueue("Jobs", 1)
+    waiting = client.enqueue("Jobs", 2)
+    consumer.start()
+    time.settle(3)
+    stopper = threading.Thread(target=consumer.stop)
+    stopper.start()
+    time.settle(3)  # the stopper, the heartbeat, the handler; the fetcher has ended
+    time.forward(10_000)
+    stopper.join(PATIENCE)
+    assert not stopper.is_alive()
+    assert client.status("Jobs", receipt.message_id)["phase"] == "done"
+    assert client.status("Jobs", waiting.message_id)["phase"] == "ready"
+
+
+def test_what_does_not_finish_in_time_is_given_back_uncharged(make: Make, client: Client, time: VirtualTime) -> None:
+    consumer = make(concurrency=1, grace_s=5)
+    work = Sleeper(time)
+    consumer.handle("Jobs", lease_ms=60_000, wait_ms=0)(lambda _job: work(1_000))
+    client.enqueue("Jobs", 1)
+    consumer.start()
+    time.settle(3)
+    stopper = threading.Thread(target=consumer.stop)
+    stopper.start()
+    time.settle(3)
+    time.forward(5_000)
+    stopper.join(PATIENCE)
+    (again,) = client.claim("Jobs")
+    assert again.attempt == 1
+    time.forward(1_000_000)
+
+
+def test_no_more_runs_at_once_than_asked_for(make: Make, client: Client, time: VirtualTime) -> None:
+    running, most = [0], [0]
+    lock = threading.Lock()
+    done = threading.Semaphore(0)
+    consumer = make(concurrency=3, hooks=Hooks(done=lambda _job: done.release()))
+
+    def handler(_job: Delivery) -> None:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        Sleeper(time)(1)
+        with lock:
+            running[0] -= 1
+
+    consumer.handle("Jobs", wait_ms=0)(handler)
+    consumer.handle("Wide", wait_ms=0)(handler)
+    for number in range(6):
+        client.enqueue("Jobs" if number % 2 else "Wide", number)
+    consumer.start()
+    finished = 0
+    while finished < 6:
+        time.forward(100)
+        if done.acquire(timeout=0.01):
+            finished += 1
+    assert most[0] <= 3
