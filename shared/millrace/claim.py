@@ -121,8 +121,13 @@ def _look(queue: Queue, pk: str, wanted: int, only: Filter) -> tuple[Found, dict
     for look in range(LOOKS):
         width = min(wanted << look, max(wanted, MAX_CLAIMS))
         found = poll(queue, pk, width, queue.now(), only, passed.keys())
-        messages = _messages_of(queue, found)
+        messages = _messages_of(queue, [*found.entries, *passed.values()])
         now = queue.now()
+        if any(_committed(entry, messages) for entry in passed.values()):
+            # Accepted since it was passed by: what came behind it may have been sent after it, so all is looked at anew.
+            passed = {place: entry for place, entry in passed.items() if not _committed(entry, messages)}
+            found = Found(next_at=now)
+            continue
         unsent = {entry.place: entry for entry in found.entries if _is_unsent(entry, messages, now)}
         for entry in (*passed.values(), *unsent.values()):
             found.later(now + max(COMMIT_SOON_MS, now - entry.enqueued_at))
@@ -134,8 +139,8 @@ def _look(queue: Queue, pk: str, wanted: int, only: Filter) -> tuple[Found, dict
     return found, messages
 
 
-def _messages_of(queue: Queue, found: Found) -> dict[str, Message]:
-    return queue.store.get_messages([entry.id for entry in found.entries]) if found.entries else {}
+def _messages_of(queue: Queue, entries: Sequence[Entry]) -> dict[str, Message]:
+    return queue.store.get_messages([entry.id for entry in entries]) if entries else {}
 
 
 def _is_unsent(entry: Entry, messages: dict[str, Message], now: int) -> bool:
@@ -190,7 +195,7 @@ def clear_doomed(queue: Queue, owner: str) -> int:
     for pk in queue.partitions():
         for found in (poll(queue, pk, SWEEP_PAGE, queue.now()), aged(queue, pk, queue.now())):
             met += len(found.doomed)
-            messages = _messages_of(queue, found)
+            messages = _messages_of(queue, found.entries)
             _claim_found(queue, found, messages, len(found.entries), owner, queue.spec.lease_ms, paused=True)
     return met
 
