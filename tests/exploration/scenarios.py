@@ -307,7 +307,7 @@ def _batches(world: World) -> list[tuple[str, Callable[[], None]]]:
 def _in_order(world: World) -> list[tuple[str, Callable[[], None]]]:
     _prepared(world, Draft(b"a", key="k"), Draft(b"b", key="k"), Draft(b"c", key="k"))
     return [
-        ("one", world.worker("one", limit=2)),
+        ("one", world.worker("one")),
         ("time", world.time(LEASE_MS)),
         ("two", world.worker("two", limit=2, fails=True)),
     ]
