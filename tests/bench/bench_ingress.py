@@ -83,6 +83,8 @@ def bench_cpu() -> float:
     from millrace.stores.dynamodb import TableNames
     from millrace.stores.dynamodb.tables import create_tables
 
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]
     with DynamoDbLocal() as engine:
         os.environ.update(ENVIRONMENT, AWS_ENDPOINT_URL_DYNAMODB=engine.url)
         create_tables(TableNames("bench-queue", "bench-dead-letters"), endpoint_url=engine.url, region=REGION)

@@ -7,6 +7,7 @@ import random
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from zlib import crc32
 
 import pytest
@@ -82,6 +83,12 @@ def test_lambda_s_environment_gets_the_lean_client() -> None:
     assert client._tls.check_hostname
 
 
+def test_authorities_of_the_environment_are_the_ones_trusted(tmp_path: Path) -> None:
+    missing = str(tmp_path / "authorities.pem")
+    with pytest.raises(FileNotFoundError):
+        lean_client({**LAMBDA, "AWS_CA_BUNDLE": missing})
+
+
 def test_credentials_are_read_anew_for_every_request() -> None:
     environment = dict(LAMBDA)
     client = lean_client(environment)
@@ -99,7 +106,6 @@ def test_credentials_are_read_anew_for_every_request() -> None:
         {"HTTPS_PROXY": "http://proxy"},
         {"https_proxy": "http://proxy"},
         {"AWS_USE_FIPS_ENDPOINT": "true"},
-        {"AWS_CA_BUNDLE": "/etc/ca.pem"},
         {"AWS_PROFILE": "mill"},
     ],
 )

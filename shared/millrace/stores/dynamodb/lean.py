@@ -38,13 +38,15 @@ Answer = dict[str, Any]
 class LeanClient:
     """The operations that the store uses, by boto3's names and arguments. Safe to share between threads."""
 
-    def __init__(self, endpoint_url: str, region: str, credentials: Callable[[], Credentials]) -> None:
+    def __init__(
+        self, endpoint_url: str, region: str, credentials: Callable[[], Credentials], authorities: str | None = None
+    ) -> None:
         parts = urlsplit(endpoint_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{endpoint_url!r} is not the address of an endpoint")
         self._host, self._port = parts.hostname, parts.port
         # Made once: reading the certificates of the system takes longer than a request.
-        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._tls = ssl.create_default_context(cafile=authorities) if parts.scheme == "https" else None
         usual = parts.port is None or parts.port == (80 if self._tls is None else 443)
         self._signer = Signer(parts.hostname if usual else f"{parts.hostname}:{parts.port}", region)
         self._credentials = credentials
@@ -132,13 +134,16 @@ def lean_client(environment: Mapping[str, str]) -> LeanClient | DynamoDBClient:
 
         return dynamodb_client()
     return LeanClient(
-        endpoint or f"https://dynamodb.{region}.amazonaws.com", region, lambda: _environment_credentials(environment)
+        endpoint or f"https://dynamodb.{region}.amazonaws.com",
+        region,
+        lambda: _environment_credentials(environment),
+        environment.get("AWS_CA_BUNDLE") or None,
     )
 
 
 #: Settings that boto3 honours and the lean client does not.
 _SPECIAL = (
-    "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "AWS_CA_BUNDLE", "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT",
+    "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT",
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_PROFILE",
 )  # fmt: skip
 
