@@ -24,7 +24,15 @@ node_modules/.installed: package-lock.json
 	@$(BIN)/python infra/local/engines.py
 	@touch $@
 
-.PHONY: install engines
+# MiniStack and the SAM CLI pin versions of their own: an environment each.
+.venv-ministack/.installed: requirements-ministack.txt | $(VENV)/.installed
+	@echo "Setting up .venv-ministack ..."
+	@$(UV) venv --quiet --clear --python $(BIN)/python .venv-ministack
+	@$(UV) pip sync --quiet --python .venv-ministack/bin/python --require-hashes requirements-ministack.txt
+	@touch $@
+
+.PHONY: install engines ministack
+ministack: .venv-ministack/.installed  ## bring MiniStack, a second implementation of DynamoDB
 install: $(VENV)/.installed  ## make the Python environment
 engines: $(VENV)/.installed node_modules/.installed  ## bring DynamoDB Local
 
@@ -44,8 +52,28 @@ check: install  ## formatting, lint, types, import directions
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
-unit: engines  ## the test suite on DynamoDB Local
+unit: engines ministack  ## the test suite on DynamoDB Local and MiniStack
 	@$(BIN)/pytest
+
+.PHONY: bench costs hammer soak load
+bench: engines  ## figures side by side: engine, definitions, ingress, worker
+	@$(BIN)/python -m tests.bench.bench_engine
+	@$(BIN)/python -m tests.bench.bench_definitions
+	@$(BIN)/python -m tests.bench.bench_ingress
+	@$(BIN)/python -m tests.bench.bench_worker
+
+costs: engines ministack  ## write units of every operation, measured
+	@$(BIN)/python -m tests.costs.report
+
+hammer: engines  ## 5,000 messages, 8 processes, some killed: nothing lost
+	@$(BIN)/python -m tests.hammer.run --messages 5000 --processes 8
+
+load: engines  ## 10,000 signed webhooks through the real handlers
+	@$(BIN)/python -m tests.load.run
+
+soak: engines  ## the long proofs: schedules by the hundred thousand, hostile requests
+	@$(BIN)/python -m tests.exploration.soak
+	@$(BIN)/python -m tests.ingress.soak --requests 100000
 
 .PHONY: help
 help: ## this list
