@@ -176,13 +176,12 @@ def test_the_next_batch_is_claimed_while_this_one_runs(memory_bench: Bench) -> N
     """With quick handlers the buffer is filled ahead: claims happen while a run is still going."""
     queue = memory_bench.queue(max_concurrency=1)
     enqueue_all(queue, [Draft(b"{}") for _ in range(30)])
-    ticks = iter(range(10_000))
     held_during_run: list[int] = []
 
     def handle(context: Context) -> None:
         held_during_run.append(len(list_claims(queue, limit=50).items))
 
-    drain(queue, handle, concurrency=1, monotonic=lambda: next(ticks) * 0.2)
+    drain(queue, handle, concurrency=1)
     assert len(held_during_run) == 30
     assert max(held_during_run) > 1
 
@@ -259,12 +258,10 @@ def test_when_time_grows_short_the_unstarted_is_released_uncharged(bench: Bench)
     queue = bench.queue(max_concurrency=1)
     receipts = enqueue_all(queue, [Draft(b"{}") for _ in range(6)])
     left = [60_000]
-    ticks = iter(range(10_000))
     drained = drain(
         queue,
         lambda context: left.__setitem__(0, 5_000) if context.message_id == receipts[3].message_id else None,
         concurrency=1,
-        monotonic=lambda: next(ticks) * 0.2,
         time_left=TimeLeft(lambda: left[0]),
     )
     phases = [status(queue, receipt.message_id) for receipt in receipts]
@@ -365,14 +362,13 @@ def test_a_run_does_not_start_when_its_claim_is_about_to_run_out(bench: Bench) -
     queue = bench.queue(max_concurrency=1, lease_seconds=10)
     receipts = enqueue_all(queue, [Draft(b"{}") for _ in range(2)])
     started: list[str] = []
-    ticks = iter(range(10_000))
 
     def handle(context: Context) -> None:
         started.append(context.message_id)
         if len(started) == 1:
             bench.clock.forward(8_500)  # the claim on the second lives 1.5 s longer: less than the margin
 
-    first = worker(queue, handle, concurrency=1, monotonic=lambda: next(ticks) * 0.2)
+    first = worker(queue, handle, concurrency=1)
     first.pipeline.room = lambda _ahead: 2 if not first.pipeline.busy else 0  # type: ignore[method-assign]
     drained = first.run()
     assert drained.counts["too_late"] == 1

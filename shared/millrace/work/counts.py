@@ -48,6 +48,7 @@ class Counting:
         self._outcomes: Counter[str] = Counter()
         self._latencies = _Sample()
         self._runs = _Sample()
+        self.typical_run_ms: float | None = None  #: a moving average
 
     def count(self, outcome: str, number: int = 1) -> None:
         with self._lock:
@@ -61,6 +62,8 @@ class Counting:
     def ran(self, run_ms: int) -> None:
         with self._lock:
             self._runs.add(run_ms)
+            before = self.typical_run_ms
+            self.typical_run_ms = run_ms if before is None else before + (run_ms - before) / 8
 
     def counts(self) -> Counts:
         with self._lock:

@@ -10,7 +10,6 @@ confirmed, and when one does not succeed the rest of its batch is released.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,8 +31,8 @@ from millrace.work.run import Run
 from millrace.work.runners import Runners
 from millrace.work.time_left import TimeLeft, Wait, real_wait
 
-#: Of the handlers' throughput so much is claimed ahead: about the time of one fetch.
-AHEAD_S = 0.1
+#: So much work is claimed ahead of what runs: a little more than the time of one fetch.
+AHEAD_S = 0.25
 MOST_AHEAD = 2 * BATCH
 
 
@@ -78,7 +77,6 @@ class Worker:
         gate: Gate = OPEN_GATE,
         keep_slot: Callable[[], None] = lambda: None,
         owner: str = "",
-        monotonic: Callable[[], float] = time.monotonic,
         wait: Wait = real_wait,
     ) -> None:
         self._queue = queue
@@ -86,7 +84,6 @@ class Worker:
         self._time = time_left or TimeLeft()
         self._gate = gate
         self.owner = owner or f"worker-{secret(queue.runtime.entropy)[:10]}"
-        self._monotonic = monotonic
         spec = queue.spec
         self._pace = Pace(queue, spec.rate_per_second) if spec.rate_per_second else None
         self._counting = Counting()
@@ -106,8 +103,6 @@ class Worker:
         self._next_at: int | None = None
         self._began = queue.now()
         self._idle_since = 0
-        self._rate = 0.0
-        self._rated = (0, monotonic())
 
     def stop(self, grace_s: float = 25.0, reason: str = "stopped") -> None:
         """Claim nothing more, give back what has not started, let what runs finish within `grace_s`."""
@@ -202,14 +197,11 @@ class Worker:
         self.pipeline.wait_for_move(seen, None if millis is None else max(1, millis) / 1000)
 
     def _ahead(self) -> int:
-        """How many to hold beyond those that run: what ends while the next fetch is under way, none for slow work."""
-        ended, now = self.pipeline.ended, self._monotonic()
-        before, then = self._rated
-        if now - then >= AHEAD_S:
-            latest = (ended - before) / (now - then)
-            self._rate = latest if not self._rate else (self._rate + latest) / 2
-            self._rated = (ended, now)
-        return min(MOST_AHEAD, int(self._rate * AHEAD_S))
+        """How many to hold beyond those that run: as much as AHEAD_S of work, so none of slow work."""
+        run_ms = self._counting.typical_run_ms
+        if run_ms is None:
+            return 0
+        return min(MOST_AHEAD, int(AHEAD_S * 1000 * self.pipeline.concurrency / max(run_ms, 0.1)))
 
     # -- the end ------------------------------------------------------------------------------------------------
     def _wind_up(self) -> None:
