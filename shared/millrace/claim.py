@@ -124,7 +124,7 @@ def _look(queue: Queue, pk: str, wanted: int, only: Filter) -> tuple[Found, dict
         messages = _messages_of(queue, [*found.entries, *passed.values()])
         now = queue.now()
         if any(_committed(entry, messages) for entry in passed.values()):
-            # Accepted since it was passed by: what came behind it may have been sent after it, so all is looked at anew.
+            # Accepted since it was passed by: what lies behind it may have been sent after it. Look at all anew.
             passed = {place: entry for place, entry in passed.items() if not _committed(entry, messages)}
             found = Found(next_at=now)
             continue
