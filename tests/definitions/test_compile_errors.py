@@ -145,3 +145,9 @@ def test_a_syntax_error_does_not_hide_mistakes_elsewhere_nor_invent_any() -> Non
   webhook W {{ queue: One  provider: github  secret_env: "S" }}
 }}"""
     assert [found.place[1] for found in compile_text(text).findings] == [2, 3]
+
+
+def test_a_broken_statement_is_not_also_called_missing() -> None:
+    found = messages("app A { queue Jobs { message_type [ payload: json ] shards: 200 } }")
+    assert not any("has no message_type" in message or "nobody" in message for message in found), found
+    assert any("`shards` must be between" in message for message in found)

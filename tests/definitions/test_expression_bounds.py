@@ -141,7 +141,7 @@ values = st.recursive(
 )
 
 
-@fuzz(250)
+@fuzz(150)
 @given(st.lists(words, max_size=12).map("".join), values)
 def test_any_expression_on_any_message_gives_a_value_or_a_refusal(text: str, value: Any) -> None:
     compiled = lowered(f"({text})", RecordType({"payload": Field(JSON), "other": Field(JSON)}))

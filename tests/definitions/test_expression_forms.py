@@ -83,8 +83,9 @@ def _comparable(value: Any) -> Any:
     return type(value).__name__, value
 
 
-@fuzz(300)
+@fuzz(200)
 @given(expressions, messages)
+@example("a[-1]", {"a": [1], "b": None, "headers": {}})
 @example("a == 1", {"a": True, "b": None, "headers": {}})
 @example("(a || b)", {"a": 3, "b": True, "headers": {}})
 @example("(a && b)", {"a": 3, "b": False, "headers": {}})
