@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from millrace.books import book_endings, note_dead
 from millrace.errors import StoreUnavailable
-from millrace.history import history_with
+from millrace.history import history_with, storable
 from millrace.message import Attempt, DeadLetter, Entry, Message, Reason, Whereabouts
 from millrace.queue import Queue
 from millrace.store import Applied, Unknown
@@ -35,8 +35,8 @@ def bury(
         message,
         failed_at=now,
         reason=reason,
-        error=error[:ERROR_CHARACTERS],
-        error_type=error_type,
+        error=storable(error[:ERROR_CHARACTERS]),
+        error_type=storable(error_type[:ERROR_CHARACTERS]),
         attempts=entry.attempts,
         deliveries=entry.deliveries,
         priority=entry.priority,

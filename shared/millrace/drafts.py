@@ -135,6 +135,10 @@ def _check_text(field: str, text: str, most: int, least: int = 0) -> None:
 
 
 def _check_headers(draft: Draft) -> None:
-    size = sum(len(name) + len(value.encode("utf-8", "replace")) for name, value in draft.headers.items())
-    if size > HEADER_BYTES:
-        raise InvalidField("headers", f"{size} bytes", f"at most {HEADER_BYTES} bytes in all")
+    allowed = f"names and values of text, no name empty, at most {HEADER_BYTES} bytes in all"
+    try:
+        size = sum(len(name.encode()) + len(value.encode()) for name, value in draft.headers.items())
+    except UnicodeEncodeError:
+        raise InvalidField("headers", "are not text", allowed) from None
+    if size > HEADER_BYTES or "" in draft.headers:
+        raise InvalidField("headers", f"{size} bytes" if size > HEADER_BYTES else "have an empty name", allowed)

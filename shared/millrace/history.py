@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 
 from millrace.message import Attempt, Entry
 from millrace.queue import Queue
 
-#: Bytes that the runs of one message may take where it is kept between retries.
+#: Bytes that the runs of one message may take, as JSON, where they are kept between retries.
 HISTORY_BYTES = 640
-ERROR_CHARACTERS = 160
-ERROR_TYPE_CHARACTERS = 60
+#: Bytes of each text in it: two runs always fit, the first and the last.
+ERROR_BYTES, ERROR_TYPE_BYTES, OWNER_BYTES = 140, 60, 64
 
 
 def shortened(attempt: Attempt) -> Attempt:
     return replace(
         attempt,
-        error_type=attempt.error_type[:ERROR_TYPE_CHARACTERS],
-        error=attempt.error if len(attempt.error) <= ERROR_CHARACTERS else attempt.error[: ERROR_CHARACTERS - 1] + "…",
+        owner=_cut(attempt.owner, OWNER_BYTES),
+        error_type=_cut(attempt.error_type, ERROR_TYPE_BYTES),
+        error=_cut(attempt.error, ERROR_BYTES),
     )
+
+
+def _cut(text: str, most: int) -> str:
+    """As much of a text as fits so many bytes of JSON: a quote takes two there, a control character six."""
+    clean = storable(text[: most + 1])
+    if _json_bytes(clean) <= most:
+        return clean
+    room = most - len("…".encode())
+    end = 0
+    while (room := room - _json_bytes(clean[end])) >= 0:
+        end += 1
+    return clean[:end] + "…"
+
+
+def storable(text: str) -> str:
+    """A text that UTF-8 can hold: an error that quotes undecodable bytes must not keep its run from being recorded."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _json_bytes(text: str) -> int:
+    return len(json.dumps(text, ensure_ascii=False).encode()) - 2
 
 
 def history_with(queue: Queue, entry: Entry, attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
@@ -34,7 +57,7 @@ def history_with(queue: Queue, entry: Entry, attempts: Iterable[Attempt]) -> tup
 
 def fitting(history: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
     """The first run and as many of the last ones as fit."""
-    room = HISTORY_BYTES - _size(history[0]) if history else 0
+    room = HISTORY_BYTES - 1 - _size(history[0]) if history else 0
     last: list[Attempt] = []
     for attempt in reversed(history[1:]):
         room -= _size(attempt)
@@ -45,4 +68,8 @@ def fitting(history: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
 
 
 def _size(attempt: Attempt) -> int:
-    return 40 + len(attempt.owner.encode()) + len(attempt.error_type.encode()) + len(attempt.error.encode())
+    """In the list, with the comma behind it."""
+    numbers = (attempt.number, attempt.version, attempt.started_at, attempt.ended_at)
+    texts = (attempt.owner, attempt.error_type, attempt.error)
+    brackets_commas_quotes = 2 + 7 + 6
+    return sum(len(str(number)) for number in numbers) + sum(map(_json_bytes, texts)) + brackets_commas_quotes

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from localstack_client.session import Session
+from localstack_client.session import Session  # type: ignore[import-untyped]
 
 from infra.local.dynamodb import REGION
-from infra.local.ministack import MiniStack
 from millrace.clock import Clock
 from millrace.store import Blobs, Store
 from millrace.stores.dynamodb import DynamoStore, S3Blobs, TableNames, dynamodb_client
@@ -24,25 +23,21 @@ from millrace.stores.dynamodb.lean import LeanClient
 from millrace.stores.dynamodb.signing import Credentials
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.memory import MemoryBlobs
+from tests.conformance.engine import shared_ministack
 from tests.conformance.faults import Faults, FaultyStore
 from tests.conformance.samples import Samples
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-STACK_URL = "MILLRACE_TEST_MINISTACK"
 BUCKET = "millrace-test-bodies"
 _modules = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def ministack_url() -> Iterator[str]:
+def ministack_url(pytestconfig: pytest.Config) -> str:
     """MiniStack, started once a run. Where its environment is missing this fails and says how to make it."""
-    if given := os.environ.get(STACK_URL):
-        yield given
-        return
-    with MiniStack(services=("dynamodb", "s3")) as stack:
-        yield stack.url
+    return shared_ministack(pytestconfig)
 
 
 @pytest.fixture(scope="session")

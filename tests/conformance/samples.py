@@ -79,7 +79,7 @@ class Samples:
         return replace(message, **changes)  # type: ignore[arg-type]
 
     def messages(self, count: int, **changes: object) -> list[Message]:
-        return [self.message(**changes) for _ in range(count)]
+        return [self.message(None, **changes) for _ in range(count)]
 
     def result(self, message_id: str, **changes: object) -> Result:
         result = Result(message_id, "nonce", 4, NOON, b'{"ok": true}', NOON // 1000 + 604_800)

@@ -25,10 +25,19 @@ def _value_bytes(typed: dict[str, Any]) -> int:
         case "B":
             return len(value)
         case "N":
-            return (len(value.strip("-").strip("0")) + 1) // 2 + 1 + value.startswith("-")
+            return _number_bytes(value)
         case "M":
             return 3 + sum(1 + len(name.encode()) + _value_bytes(part) for name, part in value.items())
     raise ValueError(kind)
+
+
+def _number_bytes(text: str) -> int:
+    """Two digits to a byte, counted from the decimal point, without the zeros around them."""
+    digits = text.lstrip("-")
+    pairs = digits.zfill(len(digits) + len(digits) % 2)
+    while pairs.endswith("00"):
+        pairs = pairs[:-2]
+    return 1 + len(pairs) // 2 + text.startswith("-")
 
 
 def largest_entry(tenant: str = "t" * 48, number: int = 0) -> Entry:

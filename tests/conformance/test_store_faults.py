@@ -89,6 +89,12 @@ def test_only_statements_without_an_answer_are_sent_again(faulty: FaultyStore, s
     assert asked == [5, 1, 1]
 
 
+def test_batch_lost_in_silence_is_recognised_with_one_read(faulty: FaultyStore, samples: Samples) -> None:
+    faulty.faults.plan(faults.timed_out_after)
+    assert faulty.put_entries(samples.entries(25)) == [APPLIED] * 25
+    assert faulty.faults.sent == ["batch_execute_statement"] * 2 + ["batch_get_item"]
+
+
 # -- what cannot be recognised is not repeated ----------------------------------------------------------------------
 
 
@@ -411,10 +417,11 @@ def test_client_sends_each_request_once() -> None:
     client = dynamodb_client(endpoint_url="http://127.0.0.1:1", region=REGION)
     sent = []
 
-    def answer(request: Any, **_context: Any) -> AWSResponse:
+    def answer(request: Any, **_context: Any) -> Any:
         sent.append(request.url)
+        headers: Any = {"content-type": "application/x-amz-json-1.0"}
         body: Any = _Body()
-        return AWSResponse(request.url, 500, {"content-type": "application/x-amz-json-1.0"}, body)
+        return AWSResponse(request.url, 500, headers, body)
 
     client.meta.events.register("before-send.dynamodb.*", answer)
     with pytest.raises(Exception, match="InternalServerError"):

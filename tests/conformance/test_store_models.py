@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import fields, replace
 from typing import Any
 
@@ -45,6 +46,7 @@ def test_model_and_item_name_the_same_attributes(model: type[Model]) -> None:
 
 @pytest.mark.parametrize("model", SPELLED, ids=lambda model: model.__name__)
 def test_optional_attributes_are_those_that_may_be_missing(model: type[Model]) -> None:
+    always: Set[str]
     optional = {attribute.attr_name for attribute in model.get_attributes().values() if attribute.null}
     bare = replace(
         INLINE, body=Body(b""), headers={}, correlation_id="", idempotency_key="", source="", origin="", run=""

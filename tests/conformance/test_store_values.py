@@ -9,11 +9,13 @@ import pytest
 from millrace.accounting import QueueState
 from millrace.claim import body_of, claim
 from millrace.enqueue import enqueue, enqueue_all
+from millrace.errors import InvalidField
 from millrace.message import Body, Draft, Place
 from millrace.queue import Runtime
 from millrace.spec import MAX_BODY_BYTES, QueueSpec
 from millrace.store import APPLIED, Blobs, Store
 from millrace.stores.dynamodb.items import entry_item
+from millrace.stores.memory import MemoryBlobs
 from tests.conformance.samples import Samples, claimed
 from tests.conformance.sizes import item_bytes, largest_entry
 from tests.conftest import NOON, Clock
@@ -110,6 +112,16 @@ def test_place_is_found_only_by_its_whole_key(store: Store, samples: Samples) ->
     store.put_entries([entry])
     assert store.get_entry(Place(entry.place.pk, entry.place.sk[:-1])) is None
     assert store.get_entry(Place(entry.place.pk + "0", entry.place.sk)) is None
+
+
+@pytest.mark.parametrize("headers", [{"": "nameless"}, {"x-text": "\ud800"}, {"\ud800": "x"}, {"x": "v" * 8192}])
+def test_headers_that_no_table_could_keep_are_refused(
+    store: Store, clock: Clock, tenant: str, headers: dict[str, str]
+) -> None:
+    queue = Runtime(store, MemoryBlobs(), clock=clock).queue(tenant, QueueSpec("Headers"))
+    with pytest.raises(InvalidField, match="headers"):
+        enqueue(queue, Draft(b"{}", headers=headers))
+    assert store.list_queue_states(tenant) == [], "nothing was written"
 
 
 @pytest.mark.parametrize("size", [MAX_BODY_BYTES, MAX_BODY_BYTES - 1, 40_000])

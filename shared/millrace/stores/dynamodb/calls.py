@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from millrace.stores.dynamodb.lean import LeanClient
 
 BATCH = 25
+READ_BATCH = 100
 #: The request was turned away: it surely did nothing.
 TURNED_AWAY = frozenset(
     {
@@ -147,11 +148,18 @@ class Calls:
             if not next(tries):
                 raise StoreUnavailable(f"DynamoDB did not answer {operation} within {self._deadline_s} s.") from cause
 
-    def read_all(self, table: str, keys: list[Item]) -> list[Item]:
+    def read_all(self, table: str, keys: Sequence[Item]) -> list[Item]:
         """Every item of these keys that exists, strongly consistent: one left out for want of capacity is asked again.
 
         Raises StoreUnavailable at the deadline: an unread item must not pass for a missing one.
         """
+        return [
+            item
+            for start in range(0, len(keys), READ_BATCH)
+            for item in self._read_chunk(table, keys[start : start + READ_BATCH])
+        ]
+
+    def _read_chunk(self, table: str, keys: Sequence[Item]) -> list[Item]:
         items: list[Item] = []
         tries = self._tries()
         while True:

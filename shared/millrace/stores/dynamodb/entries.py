@@ -48,7 +48,21 @@ class Entries:
             request = self._requests.put(table, entry_item(entries[0]), EntryItem.pk.does_not_exist())
             return [self._one("put_item", request, entries[0], self._is_mine)]
         answers = self._calls.batch([statements.insert(table, entry_item(entry)) for entry in entries])
+        answers = self._with_old_items(answers, entries)
         return [self._outcome(answer, entry, self._is_mine) for answer, entry in zip(answers, entries, strict=True)]
+
+    def _with_old_items(self, answers: list[Answer], entries: Sequence[Entry]) -> list[Answer]:
+        """An insert that found its place taken does not say by what: read all those at once."""
+        taken = {entry.place for answer, entry in zip(answers, entries, strict=True) if answer.code == DUPLICATE}
+        try:
+            items = self._calls.read_all(self._names.queue, [place_key(place) for place in taken])
+        except StoreUnavailable:
+            return answers
+        there = {Place(item["pk"]["S"], item["sk"]["S"]): item for item in items}
+        return [
+            Answer("ConditionalCheckFailed", there.get(entry.place)) if answer.code == DUPLICATE else answer
+            for answer, entry in zip(answers, entries, strict=True)
+        ]
 
     def drop_entries(self, entries: Sequence[Entry]) -> list[Outcome[Entry]]:
         table = self._names.queue
@@ -224,15 +238,9 @@ class Entries:
             return APPLIED
         if answer.code == "StoreUnavailable":
             return Unknown(StoreUnavailable("DynamoDB gave no answer to a batched write; it may have happened."))
-        if answer.code == DUPLICATE:
-            try:
-                current = self.get_entry(entry.place)
-            except StoreUnavailable as error:
-                return Unknown(error)
-        elif answer.code.startswith("ConditionalCheckFailed"):
-            current = entry_of(answer.item) if answer.item else None
-        else:
-            return Unknown(StoreUnavailable(f"DynamoDB refused a batched write: {answer.code}."))
+        if not answer.code.startswith("ConditionalCheckFailed"):
+            return Unknown(StoreUnavailable(f"DynamoDB gave no clear answer to a batched write: {answer.code}."))
+        current = entry_of(answer.item) if answer.item else None
         if recognise is not None and recognise(entry, current, answer):
             return APPLIED
         return Refused(current)

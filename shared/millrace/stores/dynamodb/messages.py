@@ -26,8 +26,6 @@ from millrace.stores.dynamodb.items import (
 )
 from millrace.stores.dynamodb.tables import MessageItem, Requests, ResultItem
 
-READ_BATCH = 100
-
 
 class Messages:
     """The queue table's messages, their whereabouts, results and documents."""
@@ -73,11 +71,10 @@ class Messages:
     def get_messages(self, ids: Sequence[str]) -> dict[str, Message]:
         found: dict[str, Message] = {}
         wanted = list(dict.fromkeys(ids))
-        for start in range(0, len(wanted), READ_BATCH):
-            keys = [message_key(message_id, MESSAGE) for message_id in wanted[start : start + READ_BATCH]]
-            for item in self._calls.read_all(self._names.queue, keys):
-                message_id = item["pk"]["S"][2:]
-                found[message_id] = message_of(item, message_id)
+        keys = [message_key(message_id, MESSAGE) for message_id in wanted]
+        for item in self._calls.read_all(self._names.queue, keys):
+            message_id = item["pk"]["S"][2:]
+            found[message_id] = message_of(item, message_id)
         return found
 
     def put_results(self, results: Sequence[Result]) -> None:
