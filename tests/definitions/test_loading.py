@@ -128,7 +128,17 @@ def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b"null", b'{"format": 2}', b'{"format": 1}', b"[" * 100_000, b"\xff"]
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"format": 2, "queues": {}, "webhooks": {}}',
+        b'{"format": 1}',
+        b"[" * 100_000,
+        b"\xff",
+    ],
 )
 def test_what_is_no_compiled_file_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidDefinitions, match="millrace compile"):
