@@ -6,6 +6,7 @@ so that no call goes out. The tracer is imported only where tracing is on: it co
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -72,14 +73,21 @@ def tracing_middleware(tracer: Any) -> Middleware:
 Emit = Callable[[Queue, Drained], None]
 
 
+def namespace() -> str:
+    """Where metrics go: template.yaml names one for each stack, so that two in one account stay apart."""
+    return os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or NAMESPACE
+
+
 def emit_metrics(queue: Queue, drained: Drained) -> None:
     """Write what a drain counted as EMF, with the queue as its dimension."""
+    counts = drained.counts
+    state = queue.state()
+    if not (counts.outcomes or state.depth or state.openings):
+        return
     from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
-    counts = drained.counts
-    metrics = EphemeralMetrics(namespace=NAMESPACE, service="worker")
+    metrics = EphemeralMetrics(namespace=namespace(), service="worker")
     metrics.add_dimension("queue", queue.spec.name)
-    state = queue.state()
     metrics.add_metric("Depth", MetricUnit.Count, state.depth)
     metrics.add_metric("OpenTargets", MetricUnit.Count, len(state.openings))
     for outcome, name in COUNTED.items():

@@ -41,6 +41,7 @@ class Pipeline:
         self._finished: list[Run] = []
         self._writing = 0  #: runs whose ending is being written
         self._waiting_runners = 0
+        self._ahead = 0  #: the fetch is woken when no more than this is buffered
         self.stuck = 0  #: threads whose run was given up but has not come back
         self.ended = 0  #: runs out of the pipeline, however they ended
         self._closed = False
@@ -51,6 +52,7 @@ class Pipeline:
     def room(self, ahead: int) -> int:
         """How many more may be claimed now: 0 while enough is waiting to run."""
         with self._lock:
+            self._ahead = ahead
             if self.fifo:
                 return 0 if self._held else BATCH
             if len(self._buffer) > ahead or len(self._finished) + self._writing > UNWRITTEN:
@@ -91,6 +93,11 @@ class Pipeline:
         with self._lock:
             self._moved()
 
+    def _made_room(self) -> None:
+        """Wake the fetch only when it may have something to do: it would be woken for every message otherwise."""
+        if len(self._buffer) <= self._ahead or not self._held:
+            self._moved()
+
     def _moved(self) -> None:
         self.moves += 1
         self._move.notify_all()
@@ -110,7 +117,7 @@ class Pipeline:
                     early = self._buffer[0].start_at - self._queue.now()
                     if early <= 0:
                         run = self._buffer.popleft()
-                        self._moved()
+                        self._made_room()
                         return run
                     self._wait(self._startable, early / 1000)
                 elif self._closed:
@@ -157,7 +164,7 @@ class Pipeline:
                     self.ended += 1
                 self._writing -= run.stage is Stage.FINISHING
                 run.stage = Stage.GONE
-            self._moved()
+            self._made_room()
 
     def unstarted(self) -> list[Run]:
         """Take everything out of the buffer, to be released."""
