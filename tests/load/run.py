@@ -1,0 +1,238 @@
+"""The load run (`make load`): signed webhooks through the real handlers, worked off by several processes.
+
+Runs fail at random, some messages can never succeed, and one worker is killed on the way. At the end every accepted
+message is looked up in the table: it must be done or dead, and none may have been started after it was done.
+
+    python -m tests.load.run [--messages 10000] [--senders 2] [--workers 3] [--failing 0.05] [--no-kill]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from millrace.definitions import load
+from millrace.definitions.language.compiler import compile_files
+from millrace.ids import keyed_message_id
+from millrace.queue import Queue, Runtime
+from millrace.status import Phase, status
+from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
+from millrace.stores.dynamodb.tables import create_tables
+from millrace.stores.memory import MemoryBlobs
+
+ROOT = Path(__file__).parents[2]
+NAMES = TableNames("millrace-load-queue", "millrace-load-dead-letters")
+TENANT, QUEUE = "load", "LoadQueue"
+SECRET = "whsec_" + "bG9hZC1ydW4tc2VjcmV0LWxvYWQtcnVu"
+STALLED_S = 180
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What became of one message."""
+
+    phase: Phase
+    received_at: int
+    finished_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The figures of a run."""
+
+    accepted: int
+    done: int
+    dead: int
+    lost: int
+    after_done: int
+    runs: int
+    p50_ms: int
+    p99_ms: int
+    seconds: float
+
+    @property
+    def right(self) -> bool:
+        return self.lost == 0 and self.after_done == 0 and self.done + self.dead == self.accepted
+
+    def table(self) -> Table:
+        table = Table(title="Load run", show_header=False)
+        rows = {
+            "accepted": f"{self.accepted:,}",
+            "done": f"{self.done:,}",
+            "dead": f"{self.dead:,}",
+            "lost": f"{self.lost:,}",
+            "run after done": f"{self.after_done:,}",
+            "runs": f"{self.runs:,}",
+            "accepted to done, p50": f"{self.p50_ms:,} ms",
+            "accepted to done, p99": f"{self.p99_ms:,} ms",
+            "messages per second": f"{self.accepted / self.seconds:,.0f}",
+        }
+        for name, value in rows.items():
+            table.add_row(name, value)
+        return table
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.load.run", description="Load through the real handlers.")
+    parser.add_argument("--messages", type=int, default=10_000)
+    parser.add_argument("--senders", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--failing", type=float, default=0.05)
+    parser.add_argument("--no-kill", action="store_true")
+    given = parser.parse_args(arguments)
+    console = Console()
+    os.environ.update(CREDENTIALS)
+    with tempfile.TemporaryDirectory() as folder, DynamoDbLocal() as engine:
+        create_tables(NAMES, endpoint_url=engine.url, region=REGION)
+        report = run(Path(folder), engine.url, given, console)
+    console.print(report.table())
+    console.print("[green]all accounted for[/green]" if report.right else "[red]NOT all accounted for[/red]")
+    return 0 if report.right else 1
+
+
+def run(folder: Path, url: str, given: argparse.Namespace, console: Console) -> Report:
+    environment = _environment(folder, url, given)
+    queue = _queue(folder, url)
+    workers = [_python(["-m", "functions.worker", "--tenant", TENANT], environment) for _ in range(given.workers)]
+    share = -(-given.messages // given.senders)
+    starts = range(0, given.messages, share)
+    senders = [
+        _python(
+            ["-m", "tests.load.sender", str(first), str(min(share, given.messages - first))], environment, pipe=True
+        )
+        for first in starts
+    ]
+    begun = time.monotonic()
+    try:
+        accepted = _watch(queue, senders, workers, given, console)
+        seconds = time.monotonic() - begun
+    finally:
+        for process in (*senders, *workers):
+            process.terminate()
+        for process in (*senders, *workers):
+            process.wait(60)
+            if process.stdout:
+                process.stdout.close()
+    return _report(queue, folder, given.messages, accepted, seconds)
+
+
+def _environment(folder: Path, url: str, given: argparse.Namespace) -> dict[str, str]:
+    compiled = compile_files([("load.millrace", (Path(__file__).parent / "load.millrace").read_bytes())])
+    (folder / "definitions.json").write_text(compiled.text)
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+        **CREDENTIALS,
+        "AWS_REGION": REGION,
+        "AWS_ENDPOINT_URL_DYNAMODB": url,
+        "QUEUE_TABLE": NAMES.queue,
+        "DEAD_LETTER_TABLE": NAMES.dead_letters,
+        "BODY_BUCKET": "none",
+        "DEFINITIONS": str(folder / "definitions.json"),
+        "COMMANDS": "tests.load.commands",
+        "LOAD_SECRET": SECRET,
+        "LOAD_JOURNAL": str(folder),
+        "LOAD_FAILING": str(given.failing),
+        "POWERTOOLS_LOG_LEVEL": "ERROR",
+        "PYTHONPATH": f"{ROOT / 'shared'}{os.pathsep}{ROOT}",
+    }
+
+
+def _queue(folder: Path, url: str) -> Queue:
+    spec = load(folder / "definitions.json").queue(QUEUE).spec
+    store = DynamoStore(dynamodb_client(endpoint_url=url, region=REGION), NAMES)
+    return Runtime(store, MemoryBlobs()).queue(TENANT, spec)
+
+
+def _python(arguments: list[str], environment: dict[str, str], *, pipe: bool = False) -> subprocess.Popen[str]:
+    where = subprocess.PIPE if pipe else subprocess.DEVNULL
+    return subprocess.Popen(
+        [sys.executable, *arguments], cwd=ROOT, env=environment, stdout=where, stderr=subprocess.DEVNULL, text=True
+    )
+
+
+def _watch(
+    queue: Queue,
+    senders: list[subprocess.Popen[str]],
+    workers: list[subprocess.Popen[str]],
+    given: argparse.Namespace,
+    console: Console,
+) -> int:
+    """Show how far it is; kill a worker half-way; the number accepted, once everything has ended."""
+    columns = (TextColumn("{task.description:10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress, ThreadPoolExecutor(len(senders)) as pool:
+        sending = progress.add_task("accepted", total=given.messages)
+        ending = progress.add_task("ended", total=given.messages)
+
+        def follow(sender: subprocess.Popen[str]) -> int:
+            total = 0
+            for line in _lines(sender.stdout):
+                total += int(line)
+                progress.advance(sending, int(line))
+            return total
+
+        followed = [pool.submit(follow, sender) for sender in senders]
+        moved_at, ended, kill = time.monotonic(), 0, not given.no_kill and len(workers) > 1
+        while ended < given.messages and time.monotonic() - moved_at < STALLED_S:
+            state = queue.state(fresh=True)
+            if state.done + state.dead > ended:
+                ended, moved_at = state.done + state.dead, time.monotonic()
+                progress.update(ending, completed=ended)
+            if kill and ended > given.messages // 3:
+                workers[0].send_signal(signal.SIGKILL)
+                kill = False
+            time.sleep(0.2)
+        return sum(future.result() for future in followed)
+
+
+def _lines(stream: IO[str] | None) -> Iterator[str]:
+    assert stream is not None
+    yield from stream
+
+
+def _report(queue: Queue, folder: Path, messages: int, accepted: int, seconds: float) -> Report:
+    ids = [keyed_message_id(TENANT, QUEUE, str(n)) for n in range(messages)]
+    with ThreadPoolExecutor(8) as pool:
+        found = dict(zip(ids, pool.map(lambda message_id: _look_up(queue, message_id), ids), strict=True))
+    done = {message_id: end for message_id, end in found.items() if end and end.phase is Phase.DONE}
+    dead = sum(end is not None and end.phase is Phase.DEAD for end in found.values())
+    starts = [line.split() for file in folder.glob("runs-*.txt") for line in file.read_text().splitlines()]
+    late = sum(message_id in done and int(start) > done[message_id].finished_at for message_id, _, _, start in starts)
+    waits = sorted(end.finished_at - end.received_at for end in done.values()) or [0]
+    return Report(
+        accepted=accepted,
+        done=len(done),
+        dead=dead,
+        lost=accepted - len(done) - dead,
+        after_done=late,
+        runs=len(starts),
+        p50_ms=waits[len(waits) // 2],
+        p99_ms=waits[min(len(waits) - 1, len(waits) * 99 // 100)],
+        seconds=seconds,
+    )
+
+
+def _look_up(queue: Queue, message_id: str) -> Found | None:
+    try:
+        seen = status(queue, message_id)
+    except Exception:  # noqa: BLE001 (not there at all: it counts as lost if it was accepted)
+        return None
+    return Found(seen.phase, seen.message.received_at, seen.result.finished_at if seen.result else 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
