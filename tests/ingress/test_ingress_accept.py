@@ -131,6 +131,8 @@ def test_filtered_call_does_not_take_the_place_of_a_later_one_with_its_key(gate:
     passed = gate.send("GitHub", PUSH, headers=GITHUB)
     assert (passed.status, passed.json["queued"]) == (202, True)
     assert passed.json["idempotency_key"] == left_out.json["idempotency_key"]
+    assert status(gate.queue("Repositories"), left_out.json["message_id"]).phase is Phase.FILTERED
+    assert status(gate.queue("Repositories"), passed.json["message_id"]).phase is Phase.READY
     assert len(claim(gate.queue("Repositories"), owner="w", limit=10).claims) == 1
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from millrace.definitions import Definitions
+from millrace.errors import InvalidMessage
 from millrace.ingress.errors import CommandFailed
+from millrace.problems import problem
 from millrace.signatures import PRESETS, WebhookRequest
 from millrace.spec import MAX_BODY_BYTES
-from tests.ingress.gate import DOMAIN, SECRET, Gate, open_gate, signed, v2, with_headers
+from tests.ingress.gate import DOMAIN, OLD_SECRET, SECRET, Gate, doors, open_gate, signed, v2, with_headers
 
 DOORS = {
     "github": "GitHub", "pagerduty": "PagerDuty", "stripe": "Stripe", "slack": "Slack", "zoom": "Zoom",
@@ -261,3 +266,33 @@ def test_door_that_is_open_to_anybody_takes_a_bare_call(gate: Gate) -> None:
     request = WebhookRequest.build("POST", f"https://{DOMAIN}/hook/Open", {"content-type": "application/json"}, b"{}")
     first, again = gate.call(v2(request)), gate.call(v2(request))
     assert (first.status, again.json["message_id"]) == (202, first.json["message_id"])
+
+
+# -- windows of secrets -------------------------------------------------------------------------------------------
+def _with_window(gate: Gate, door: str, change: Any) -> Gate:
+    compiled = copy.deepcopy(doors())
+    change(compiled["webhooks"][door])
+    gate.ingress = replace(gate.ingress, definitions=Definitions(compiled))
+    return gate
+
+
+def test_secret_outside_its_window_opens_nothing(gate: Gate) -> None:
+    def retire_the_old(webhook: Any) -> None:
+        webhook["secrets"][1]["valid_until"] = "2026-12-31T00:00:00Z"
+
+    retired = _with_window(gate, "PagerDuty", retire_the_old)
+    assert retired.send("PagerDuty", BODY, secret=OLD_SECRET).status == 401
+    assert retired.send("PagerDuty", BODY).status == 202
+
+
+def test_verify_token_outside_its_window_answers_nothing(gate: Gate) -> None:
+    def retire(webhook: Any) -> None:
+        webhook["verify_token"]["valid_until"] = "2026-12-31T00:00:00Z"
+
+    query = "hub.mode=subscribe&hub.verify_token=mill-race-token&hub.challenge=1"
+    assert _with_window(gate, "Meta", retire).call(_get("Meta", query)).status == 500
+
+
+def test_problem_that_quotes_half_a_character_can_still_be_sent() -> None:
+    told = problem(InvalidMessage([('payload["\ud800"]', "an int", '"\udfff"')]), "c-1")
+    assert json.loads(told.body.encode("utf-8"))["problems"][0]["path"] == 'payload["\ud800"]'

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from millrace.definitions import QueueDefinition
+from millrace.definitions import QueueDefinition, TargetKind
 from millrace.drafts import IDEMPOTENCY_KEY_BYTES, KEY_BYTES
 from millrace.enqueue import Receipt, enqueue
 from millrace.filtered import record_filtered
@@ -135,8 +135,8 @@ def _short(key: str, most: int) -> str:
 def _run(ingress: Ingress, door: Door, message: dict[str, Any], correlation_id: str) -> Any:
     """Run the command of a webhook without a queue; its sender waits."""
     target = door.webhook.target
-    if target is None or ingress.run_command is None:
-        raise CommandFailed(target.name if target else "", "nothing is registered to run it")
+    if target is None or target.kind is not TargetKind.COMMAND or ingress.run_command is None:
+        raise CommandFailed(target.name if target else "", "only a registered command can run at once")
     given = target.render(message)
     try:
         return ingress.run_command(target.name, given, correlation_id)

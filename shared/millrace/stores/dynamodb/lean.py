@@ -85,17 +85,21 @@ class LeanClient:
         """One request, once. Raises Declined, NeverSent or NoAnswer."""
         body = json.dumps(arguments, default=_encoded, separators=(",", ":")).encode()
         headers = self._signer.headers(VERSION + operation, body, self._credentials(), time.time())
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        request = f"POST / HTTP/1.1\r\n{lines}content-length: {len(body)}\r\n\r\n".encode() + body
         connection = self._connection()
         try:
-            connection.request("POST", "/", body, headers)
-            response = connection.getresponse()
+            # Head and body in one packet; http.client's own `request` would send two.
+            connection.sock.sendall(request)
+            response = HTTPResponse(connection.sock, method="POST")
+            response.begin()
             data = response.read()
         except (OSError, HTTPException) as error:
             connection.close()
             raise NoAnswer(f"{operation}: {type(error).__name__}") from error
-        if response.will_close:
+        if response.will_close or len(self._resting) >= POOL:
             connection.close()
-        elif len(self._resting) < POOL:
+        else:
             self._resting.append((connection, time.time()))
         return _read(operation, response, data)
 
