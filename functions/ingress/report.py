@@ -5,13 +5,16 @@ A sender's data is in neither: names are those of our definitions, reasons are f
 
 from __future__ import annotations
 
+import os
+
 from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.metrics import Metrics, MetricUnit
 
 from millrace.ingress.serve import FAILED, REFUSED, Served
 
 logger = Logger(service="ingress")
-metrics = Metrics(namespace="Millrace", service="ingress")
+#: template.yaml names a namespace for each stack, so that two in one account stay apart.
+metrics = Metrics(namespace=os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or "Millrace", service="ingress")
 
 #: outcome → metric.
 METRICS = {

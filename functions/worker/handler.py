@@ -11,6 +11,7 @@ from aws_lambda_powertools.logging import Logger
 from millrace.work.attend import attend
 from millrace.work.deployment import station_from
 from millrace.work.events import read_event
+from millrace.work.gauges import emit_gauges
 from millrace.work.station import Station
 from millrace.work.time_left import TimeLeft
 
@@ -32,7 +33,10 @@ def station() -> Station:
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Attend to one wake-up. Threads that hang in a handler cannot be ended: then the process goes, for a fresh one."""
-    drained = attend(station(), read_event(event), TimeLeft(context.get_remaining_time_in_millis))
+    wake = read_event(event)
+    if wake.sweep:
+        emit_gauges(station())
+    drained = attend(station(), wake, TimeLeft(context.get_remaining_time_in_millis))
     station().runtime.credits.give_back()
     if any(found.reason == "stuck" for found in drained):
         logger.error("Every thread hangs in a handler; this process ends.", extra={"action": "process_stuck"})

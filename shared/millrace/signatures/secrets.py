@@ -1,6 +1,6 @@
 """Where secrets come from: the environment, Secrets Manager or SSM, by reference.
 
-    env:NAME                       a variable of the process
+    env:NAME                       a variable of the process; its value may itself be one of the following
     secretsmanager:NAME[#key]      a secret, or one key of a secret that is a JSON object
     ssm:NAME[#key]                 a parameter, decrypted
 
@@ -24,6 +24,8 @@ from .stored_secrets import parse
 from .stores import Fetch, SecretMissing, StoreSilent, powertools_fetch
 
 MINUTE_MS = 60_000
+#: How a reference to a stored secret begins.
+STORED = ("secretsmanager:", "ssm:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +79,20 @@ class SecretSource:
 
     def refresh(self, references: Iterable[str]) -> bool:
         """Fetch again what was not asked for within `refresh_ms`; True where a secret is now another one."""
-        changed = [self._refreshed(reference) for reference in references if not reference.startswith("env:")]
+        stored = [found for found in map(self._followed, references) if not found.startswith("env:")]
+        changed = [self._refreshed(reference) for reference in stored]
         return any(changed)
 
     def __repr__(self) -> str:
         return f"SecretSource({', '.join(self._kept)})"
 
+    def _followed(self, reference: str) -> str:
+        """Where a variable names a stored secret, that one: so a deployment can say where its secrets are."""
+        value = self._environ.get(reference.removeprefix("env:"), "") if reference.startswith("env:") else ""
+        return value if value.startswith(STORED) else reference
+
     def _secrets(self, reference: str) -> tuple[Secret, ...]:
+        reference = self._followed(reference)
         if reference.startswith("env:"):
             return self._from_environment(reference)
         now = self._clock_ms()

@@ -13,7 +13,7 @@ from millrace.work.context import log
 from millrace.work.observe import namespace
 from millrace.work.station import Station
 
-#: Metric → how a queue's figure is read, and its unit.
+#: Metric → its unit.
 GAUGES = {
     "Depth": "Count",
     "InFlight": "Count",
@@ -65,10 +65,10 @@ def _emit(gauges: dict[str, float], dimensions: dict[str, str], **metadata: str)
     from aws_lambda_powertools.metrics import EphemeralMetrics
 
     metrics = EphemeralMetrics(namespace=namespace(), service="queues")
-    for name, value in dimensions.items():
-        metrics.add_dimension(name, value)
+    for name, text in dimensions.items():
+        metrics.add_dimension(name, text)
     for name, value in gauges.items():
         metrics.add_metric(name, GAUGES[name], value)
-    for name, value in metadata.items():
-        metrics.add_metadata(name, value)
+    for name, text in metadata.items():
+        metrics.add_metadata(name, text)
     metrics.flush_metrics()
