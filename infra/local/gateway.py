@@ -183,7 +183,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(response.body)
         self.wfile.flush()
 
-    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = do_OPTIONS = do_TRACE = _serve  # noqa: N815
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        """Any method is the routes' affair, known or not."""
+        if name.startswith("do_"):
+            return self._serve
+        raise AttributeError(name)
 
     def _read(self) -> Request | None:
         length = self.headers.get("Content-Length", "0")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -12,12 +12,13 @@ from millrace.api.routes import Api
 from millrace.api.service import Service
 from millrace.queue import Runtime
 from millrace.store import Store
-from millrace.stores.dynamodb import DynamoStore
+from millrace.stores.dynamodb import DynamoStore, TableNames
 from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.memory import MemoryBlobs
 from millrace.stores.token_memory import MemoryTokens
 from millrace.tokens import Tokens
 from tests.consumer.calling import DEFINITIONS, Caller
+from tests.consumer.stack import Stack, running
 
 
 @pytest.fixture
@@ -37,3 +38,10 @@ def service(store: Store, tokens: Tokens, clock: Callable[[], int]) -> Service:
 @pytest.fixture
 def call(service: Service, tenant: str) -> Caller:
     return Caller(Api(service, ROUTES), tenant)
+
+
+@pytest.fixture(scope="session")
+def stack(engine_url: str, tables: TableNames, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The functions over HTTP, once a run."""
+    with running(engine_url, tables, tmp_path_factory.mktemp("stack")) as started:
+        yield started

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from millrace.api.consuming import BODY_BUDGET
 from millrace.api.handles import Handles
 from millrace.api.looking import MAX_PART
 from millrace.api.service import Service
+from millrace.definitions import load
 from tests.conftest import Clock
 from tests.consumer.calling import Caller
 
@@ -353,3 +355,34 @@ def test_a_result_of_bytes_is_kept_exactly_and_one_too_large_finishes_nothing(ca
     assert call("POST", f"{JOBS}/ack", {"claim": held["claim"], "result_base64": large}).status == 400
     assert call("POST", f"{JOBS}/ack", {"claim": held["claim"], "result_base64": "/w=="}).status == 200
     assert call("GET", f"{JOBS}/messages/{receipt['message_id']}").json["result_base64"] == "/w=="
+
+
+TYPED = {"incident": {"id": "P1", "title": "Disk full", "urgency": "high"}}
+
+
+def _typed(payload: object) -> dict[str, object]:
+    return {"payload": payload, "headers": {}, "source_ip": "192.0.2.1", "received_at": "2026-01-31T09:00:00Z"}
+
+
+def test_a_queue_with_targets_takes_what_its_type_describes(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call.api.service, "definitions", load(Path("infra/definitions.json")))
+    path = "/v1/queues/WebhookIngress/messages"
+    for body in ({"n": 1}, "text", {**_typed(TYPED), "source_ip": 7}):
+        got = call("POST", path, {"body": body})
+        assert (got.status, got.json["code"]) == (422, "invalid_message"), body
+    assert call("POST", f"{path}/raw", content=b"\xff", headers={"content-type": "image/png"}).status == 422
+    first = call("POST", path, {"body": _typed(TYPED)}, headers={"Idempotency-Key": "r1"})
+    again = call("POST", path, {"body": _typed(TYPED)}, headers={"Idempotency-Key": "r2"})
+    assert (first.status, again.json["duplicate"]) == (202, True), "the definition's key counts before the request's"
+    assert again.json["idempotency_key"] == "P1"
+    lines = call("POST", f"{path}/batch", {"messages": [{"body": _typed(TYPED)}, {"body": 1}]}).json["items"]
+    assert [line["status"] for line in lines] == [202, 422]
+
+
+def test_a_repeated_batch_request_makes_no_second_batch(call: Caller) -> None:
+    asked = {"messages": [{"body": 1}, {"body": 2, "idempotency_key": "own"}]}
+    first, again = (
+        call("POST", f"{JOBS}/messages/batch", asked, headers={"Idempotency-Key": "r"}).json["items"] for _ in range(2)
+    )
+    assert [line["message_id"] for line in first] == [line["message_id"] for line in again]
+    assert len(call.dequeue(max=10)) == 2

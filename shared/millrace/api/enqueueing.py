@@ -9,9 +9,11 @@ from millrace.api.answer import Answer, item_of
 from millrace.api.fields import Anything, Base64, Either, Kind, Later, ListOf, MapOf, Record, Text, Time, Whole
 from millrace.api.routes import Call, Reply, Route
 from millrace.api.service import Service
+from millrace.api.shaping import Shaped, shaped
 from millrace.api.shown import RECEIPT, as_bytes, number, record, show_receipt
 from millrace.enqueue import Receipt, enqueue, enqueue_all
 from millrace.errors import InvalidField, MillraceError
+from millrace.filtered import record_filtered
 from millrace.message import Draft
 from millrace.queue import Queue
 from millrace.spec import MAX_PRIORITY, PRIORITIES
@@ -48,47 +50,67 @@ RAW_OPTIONS: Mapping[str, Kind] = {
     **{name: kind for name, kind in OPTIONS.items() if name not in ("correlation_id", "content_type")},
     "labels": Text(200, meaning="Separated by commas."),
 }
-#: A content type that says nothing of itself: it fits any header.
-CONTENT_TYPE = OPTIONS["content_type"]
+REQUEST_KEY = Text(500, 1, r"[^\x00-\x1f]+", meaning="Of the request: a repeat of it makes no second message.")
 
 
 def enqueue_one(service: Service, call: Call) -> Answer:
     """Accept one message."""
-    queue = service.queue(call.tenant, call.path["queue"])
-    given = {"idempotency_key": call.headers["Idempotency-Key"], **call.body} if call.headers else call.body
-    receipt = enqueue(queue, _draft(queue, call, given, "body"))
-    return _accepted(service, queue, receipt)
+    return _enqueue(service, call, call.body)
 
 
 def enqueue_raw(service: Service, call: Call) -> Answer:
     """Accept the request's own bytes."""
-    queue = service.queue(call.tenant, call.path["queue"])
     given: dict[str, Any] = {"body_base64": call.request.body, **call.query}
-    given.setdefault(
-        "content_type", CONTENT_TYPE.read("Content-Type", call.request.headers.get("content-type", OCTETS))
-    )
-    if "Idempotency-Key" in call.headers:
-        given.setdefault("idempotency_key", call.headers["Idempotency-Key"])
+    content_type = call.request.headers.get("content-type", OCTETS)
+    given["content_type"] = OPTIONS["content_type"].read("Content-Type", content_type)
     if "labels" in given:
         given["labels"] = LABELS.read("labels", given["labels"].split(",") if given["labels"] else [])
-    return _accepted(service, queue, enqueue(queue, _draft(queue, call, given, "body_base64")))
+    return _enqueue(service, call, given)
+
+
+def _enqueue(service: Service, call: Call, given: Mapping[str, Any]) -> Answer:
+    queue = service.queue(call.tenant, call.path["queue"])
+    ready = _shaped(service, queue, call, given, "body", _request_key(call))
+    if not ready.wanted:
+        return _accepted(queue, record_filtered(queue, ready.draft))
+    receipt = enqueue(queue, ready.draft)
+    if not receipt.duplicate:
+        service.notify(queue)
+    return _accepted(queue, receipt)
 
 
 def enqueue_batch(service: Service, call: Call) -> Answer:
     """Accept many; each line of the answer is what it would have been alone."""
     queue = service.queue(call.tenant, call.path["queue"])
-    drafts: list[Draft | MillraceError] = []
+    request_key = _request_key(call)
+    outcomes: dict[int, Receipt | MillraceError] = {}
+    drafts: dict[int, Draft] = {}
     for position, given in enumerate(call.body["messages"]):
+        path, key = f"messages[{position}]", f"{request_key}:{position}" if request_key else None
         try:
-            path = f"messages[{position}]"
-            drafts.append(_draft(queue, call, DRAFT.read(path, given), f"{path}.body"))
+            ready = _shaped(service, queue, call, DRAFT.read(path, given), f"{path}.body", key)
+            if ready.wanted:
+                drafts[position] = ready.draft
+            else:
+                outcomes[position] = record_filtered(queue, ready.draft)
         except MillraceError as error:
-            drafts.append(error)
-    answers = iter(enqueue_all(queue, [draft for draft in drafts if isinstance(draft, Draft)]))
-    outcomes = [next(answers) if isinstance(draft, Draft) else draft for draft in drafts]
-    if any(isinstance(outcome, Receipt) and not outcome.duplicate for outcome in outcomes):
+            outcomes[position] = error
+    outcomes.update(zip(drafts, enqueue_all(queue, list(drafts.values())), strict=True))
+    if any(isinstance(outcomes[n], Receipt) for n in drafts):
         service.notify(queue)
-    return Answer(200, {"items": [_line(outcome, call) for outcome in outcomes]})
+    return Answer(200, {"items": [_line(outcomes[n], call) for n in range(len(outcomes))]})
+
+
+def _request_key(call: Call) -> str | None:
+    key: str | None = call.headers.get("Idempotency-Key")
+    return key
+
+
+def _shaped(
+    service: Service, queue: Queue, call: Call, given: Mapping[str, Any], path: str, request_key: str | None
+) -> Shaped:
+    draft = _draft(queue, call, given, path)
+    return shaped(service.definitions.queue(queue.spec.name), draft, queue.now(), request_key)
 
 
 def _line(outcome: Receipt | MillraceError, call: Call) -> dict[str, Any]:
@@ -97,15 +119,13 @@ def _line(outcome: Receipt | MillraceError, call: Call) -> dict[str, Any]:
     return item_of(_status_of(outcome), show_receipt(outcome), call.correlation_id)
 
 
-def _accepted(service: Service, queue: Queue, receipt: Receipt) -> Answer:
-    if not receipt.duplicate:
-        service.notify(queue)
+def _accepted(queue: Queue, receipt: Receipt) -> Answer:
     location = f"/v1/queues/{queue.spec.name}/messages/{receipt.message_id}"
     return Answer(_status_of(receipt), show_receipt(receipt), headers={"Location": location})
 
 
 def _status_of(receipt: Receipt) -> int:
-    return 200 if receipt.duplicate and receipt.phase.ended else 202
+    return 200 if receipt.phase.ended else 202
 
 
 def _draft(queue: Queue, call: Call, given: Mapping[str, Any], path: str) -> Draft:
@@ -130,17 +150,19 @@ def _draft(queue: Queue, call: Call, given: Mapping[str, Any], path: str) -> Dra
     )
 
 
-_KEY_HEADER: Mapping[str, Kind] = {"Idempotency-Key": IDEMPOTENCY_KEY}
+_KEY_HEADER: Mapping[str, Kind] = {"Idempotency-Key": REQUEST_KEY}
 _LOCATION = {"Location": "Where its status is."}
 _ACCEPTED = {
-    200: Reply("It was there before and has ended; its result, where one was kept.", RECEIPT, headers=_LOCATION),
+    200: Reply(
+        "It has ended already: it was there before, or the queue's filter leaves it out.", RECEIPT, headers=_LOCATION
+    ),
     202: Reply("Accepted: it will end as done or as a dead letter.", RECEIPT, headers=_LOCATION),
 }
 _ITEM = {"anyOf": [
     record({"status": number(), **RECEIPT["properties"]}, optional=("result", "result_base64")),
     record({"status": number(), "problem": {"$ref": "#/components/schemas/Problem"}}),
 ]}  # fmt: skip
-_REFUSES = ("unknown_queue", "body_too_large", "queue_full")
+_REFUSES = ("unknown_queue", "body_too_large", "invalid_message", "queue_full")
 ROUTES: tuple[Route[Service], ...] = (
     Route(
         "POST",
@@ -176,6 +198,7 @@ ROUTES: tuple[Route[Service], ...] = (
         {200: Reply("One line for each, in their order.", record({"items": {"type": "array", "items": _ITEM}}))},
         Scope.ENQUEUE,
         body=Record({"messages": ListOf(Later(DRAFT), BATCH, 1)}, required=("messages",)),
+        headers=_KEY_HEADER,
         refuses=_REFUSES,
     ),
 )

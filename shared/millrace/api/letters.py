@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from millrace.api.answer import Answer
-from millrace.api.enqueueing import IDEMPOTENCY_KEY
+from millrace.api.enqueueing import REQUEST_KEY
 from millrace.api.fields import Kind, Text, Time
 from millrace.api.looking import PAGE
 from millrace.api.routes import Call, Reply, Route
@@ -47,8 +47,15 @@ LAST_TIME = 9_999_999_999_999
 
 def list_letters(service: Service, call: Call) -> Answer:
     """A page of a queue's dead letters, newest first."""
-    asked = call.query
-    only = LetterFilter(
+    asked, only = call.query, letter_filter(call.query)
+    page = {name: asked[name] for name in ("limit", "cursor") if name in asked}
+    letters = list_dead_letters(_queue(service, call), only=only, **page)
+    return Answer(200, {"dead_letters": [show_letter(letter) for letter in letters.items], "next": letters.next})
+
+
+def letter_filter(asked: Mapping[str, Any]) -> LetterFilter:
+    """A filter from what a request asks for under the names of `FILTER`."""
+    return LetterFilter(
         failed_from=max(0, asked.get("failed_from", 0)),
         failed_before=max(0, min(asked.get("failed_before", LAST_TIME), LAST_TIME)),
         reason=Reason(asked["reason"]) if "reason" in asked else None,
@@ -56,9 +63,6 @@ def list_letters(service: Service, call: Call) -> Answer:
         project=asked.get("project"),
         correlation_id=asked.get("correlation_id"),
     )
-    page = {name: asked[name] for name in ("limit", "cursor") if name in asked}
-    letters = list_dead_letters(_queue(service, call), only=only, **page)
-    return Answer(200, {"dead_letters": [show_letter(letter) for letter in letters.items], "next": letters.next})
 
 
 def show_one(service: Service, call: Call) -> Answer:
@@ -107,7 +111,7 @@ _WHOLE = record(
     {**LETTER_MEMBERS, "history": {"type": "array", "items": ATTEMPT}, **bytes_schemas("body", "The body")},
     optional=("body", "body_base64"),
 )
-_FILTER: Mapping[str, Kind] = {
+FILTER: Mapping[str, Kind] = {
     "failed_from": Time(),
     "failed_before": Time(),
     "reason": Text(words=tuple(Reason)),
@@ -122,11 +126,11 @@ _UNKNOWN = ("unknown_queue",)
 ROUTES: tuple[Route[Service], ...] = (
     Route("GET", _PATH, "list_dead_letters", "Dead letters, newest first.", list_letters,
           {200: Reply("A page.", page_of("dead_letters", LETTER))}, Scope.READ,
-          query={**_FILTER, **PAGE}, refuses=("invalid_cursor", *_UNKNOWN)),
+          query={**FILTER, **PAGE}, refuses=("invalid_cursor", *_UNKNOWN)),
     Route("GET", _ONE, "show_dead_letter", "One dead letter, whole.", show_one,
           {200: Reply("The letter.", _WHOLE)}, Scope.READ, refuses=_UNKNOWN),
     Route("POST", f"{_ONE}/replay", "replay_dead_letter", "Enqueue a dead letter again, as a new message.", replay_one,
-          {202: Reply("Accepted.", _REPLAYED)}, Scope.OPERATE, headers={"Idempotency-Key": IDEMPOTENCY_KEY},
+          {202: Reply("Accepted.", _REPLAYED)}, Scope.OPERATE, headers={"Idempotency-Key": REQUEST_KEY},
           refuses=("queue_full", "body_too_large", *_UNKNOWN)),
     Route("DELETE", _ONE, "purge_dead_letter", "Forget a dead letter for good.", purge_one,
           {200: Reply("It is gone.", record({"ok": {"type": "boolean"}}))}, Scope.OPERATE, refuses=_UNKNOWN),

@@ -15,6 +15,7 @@ from millrace.body import read_body
 from millrace.cursor import MAX_PAGE
 from millrace.errors import InvalidField, NotFound
 from millrace.inspect import Stats, list_claims, list_entries, stats
+from millrace.message import Message
 from millrace.operate import pause, resume
 from millrace.queue import Queue
 from millrace.status import Status, status
@@ -66,8 +67,11 @@ def show_message(service: Service, call: Call) -> Answer:
 def show_body(service: Service, call: Call) -> Answer:
     """The exact bytes of a message's body, whole or a range of them."""
     message = _status(service, call).message
-    content = read_body(message.body, service.runtime.blobs)
-    asked = call.headers.get("Range")
+    return bytes_answer(message, read_body(message.body, service.runtime.blobs), call.headers.get("Range"))
+
+
+def bytes_answer(message: Message, content: bytes, asked: str | None) -> Answer:
+    """A body for saving, never for showing: a browser must not take it for a page."""
     headers = {"Content-Type": message.content_type, "X-Content-Type-Options": "nosniff", "Accept-Ranges": "bytes"}
     headers["Content-Disposition"] = "attachment"
     if not content or (asked is None and len(content) <= MAX_PART):

@@ -20,6 +20,7 @@ EVERYWHERE = (
     "unauthorised",
     "forbidden",
     "not_found",
+    "method_not_allowed",
     "internal",
     "store_unavailable",
 )
@@ -90,7 +91,7 @@ def _operation(route: Route[Any]) -> Document:
         operation["requestBody"] = {"required": True, "content": {"*/*": {"schema": {}}}}
     operation["responses"] = {
         **{str(status): _reply(reply) for status, reply in sorted(route.replies.items())},
-        **_problems((*EVERYWHERE, *route.refuses) if route.scope else ("internal",)),
+        **_problems((*EVERYWHERE, *route.refuses) if route.scope else ("method_not_allowed", "internal")),
     }
     return operation
 

@@ -6,7 +6,7 @@ import base64
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -49,9 +49,9 @@ def _queue(queue: str, *rest: str) -> str:
     return "/".join(("/v1/queues", queue, *rest))
 
 
-def _keyed(draft: Draft) -> Draft:
-    """A message without a key gets one, so that a repeated request is not a second message."""
-    return draft if draft.idempotency_key is not None else replace(draft, idempotency_key=f"client:{uuid.uuid4()}")
+def _request_key() -> dict[str, str]:
+    """Names the request, so that repeating it makes no second message."""
+    return {"Idempotency-Key": f"client:{uuid.uuid4()}"}
 
 
 def _document(draft: Draft) -> dict[str, Any]:
@@ -62,16 +62,15 @@ def _document(draft: Draft) -> dict[str, Any]:
 
 def send_draft(side: Side, queue: str, draft: Draft) -> Steps[Receipt]:
     """Enqueue one message."""
-    draft = _keyed(draft)
     if isinstance(draft.body, bytes | bytearray | memoryview) and not draft.headers:
         return (yield from _send_bytes(side, queue, draft))
-    return Receipt.of((yield from call(side, "POST", _queue(queue, "messages"), _document(draft))))
+    path = _queue(queue, "messages")
+    return Receipt.of((yield from call(side, "POST", path, _document(draft), headers=_request_key())))
 
 
 def _send_bytes(side: Side, queue: str, draft: Draft) -> Steps[Receipt]:
     options = draft.options()
-    headers = {"Content-Type": options.pop("content_type", "application/octet-stream")}
-    headers["Idempotency-Key"] = options.pop("idempotency_key")
+    headers = {**_request_key(), "Content-Type": options.pop("content_type", "application/octet-stream")}
     if correlation_id := options.pop("correlation_id", None):
         headers["X-Correlation-Id"] = correlation_id
     if "labels" in options:
@@ -117,8 +116,8 @@ def enqueue(
 
 def enqueue_all(side: Side, queue: str, drafts: Sequence[Draft]) -> Steps[list[Receipt | Refused]]:
     """Enqueue up to a hundred messages: a receipt or a refusal for each, in their order."""
-    document = {"messages": [_document(_keyed(draft)) for draft in drafts]}
-    found = yield from call(side, "POST", _queue(queue, "messages", "batch"), document)
+    document = {"messages": [_document(draft) for draft in drafts]}
+    found = yield from call(side, "POST", _queue(queue, "messages", "batch"), document, headers=_request_key())
     return [line if isinstance(line, Refused) else Receipt.of(line) for line in _lines(found)]
 
 
@@ -295,8 +294,8 @@ def dead_letter(side: Side, queue: str, letter_id: str) -> Steps[Mapping[str, An
 
 def replay(side: Side, queue: str, letter_id: str) -> Steps[str]:
     """Enqueue a dead letter again: the new message's id."""
-    headers = {"Idempotency-Key": f"client:{uuid.uuid4()}"}
-    found = yield from call(side, "POST", _queue(queue, "dead-letters", letter_id, "replay"), headers=headers)
+    path = _queue(queue, "dead-letters", letter_id, "replay")
+    found = yield from call(side, "POST", path, headers=_request_key())
     return str(found["new_message_id"])
 
 

@@ -1,0 +1,104 @@
+"""Where the API is and who calls it: options that every remote command takes, and what its failures exit with.
+
+0  it is so                     4  the claim is stale: somebody else has the message, or it has ended
+1  refused, or it failed        5  the token does not count, or does not reach this far
+2  wrong usage                  6  not now: no answer, too many, full; try again
+3  nothing there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from millrace.client import Client
+
+
+class Exit(IntEnum):
+    """What a script can tell apart."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOTHING = 3
+    STALE = 4
+    DENIED = 5
+    NOT_NOW = 6
+
+
+class Failure(click.ClickException):
+    """A failure with its own exit code."""
+
+    def __init__(self, message: str, code: Exit) -> None:
+        super().__init__(message)
+        vars(self)["exit_code"] = code
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What a command needs to speak to the API."""
+
+    url: str
+    token: str
+    tenant: str | None
+    output: str
+
+    @property
+    def as_json(self) -> bool:
+        return self.output == "json"
+
+    @contextmanager
+    def client(self) -> Iterator[Client]:
+        """A client whose failures end the command with the right exit code."""
+        try:
+            from millrace.client import AccessDenied, Busy, CallFailed, Client, NotFound, StaleClaim, Unreachable
+        except ImportError as missing:
+            raise click.ClickException(f"{missing.name} is not installed: pip install 'millrace[cli]'.") from missing
+        codes: list[tuple[type[CallFailed], Exit]] = [
+            (StaleClaim, Exit.STALE),
+            (NotFound, Exit.NOTHING),
+            (AccessDenied, Exit.DENIED),
+            (Busy, Exit.NOT_NOW),
+            (Unreachable, Exit.NOT_NOW),
+        ]
+        try:
+            with Client(self.url, self.token, tenant=self.tenant) as client:
+                yield client
+        except CallFailed as error:
+            code = next((code for kind, code in codes if isinstance(error, kind)), Exit.FAILED)
+            raise Failure(str(error), code) from error
+
+
+def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        envvar="MILLRACE_OUTPUT",
+        show_default=True,
+        help="For people or for programs.",
+    )(command)
+
+
+def remote(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command its connection as the first argument."""
+
+    @click.option("--url", envvar="MILLRACE_URL", default="http://127.0.0.1:8080", show_default=True, help="The API.")
+    @click.option("--token", envvar="MILLRACE_TOKEN", help="Bearer token; better in MILLRACE_TOKEN than typed.")
+    @click.option("--tenant", envvar="MILLRACE_TENANT", help="For tokens that reach several.")
+    @output_option
+    @wraps(command)
+    def connected(url: str, token: str | None, tenant: str | None, output: str, **given: Any) -> Any:
+        if not token:
+            raise Failure("No token: set MILLRACE_TOKEN (make one with `millrace tokens create`).", Exit.DENIED)
+        return command(Connection(url, token, tenant, output), **given)
+
+    return connected

@@ -1,0 +1,135 @@
+"""Commands on queues: `queues`, `watch`, `messages`, `claims`, `pause`, `resume`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from millrace.cli.connection import Connection, remote
+from millrace.cli.printing import print_facts, print_json, print_table, table_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from millrace.client import Client
+
+COLUMNS = (
+    "name", "ordering", "depth", "ready", "waiting", "in_flight", "dead_letters", "oldest", "in_per_min",
+    "done_per_min", "state",
+)  # fmt: skip
+ENTRY_COLUMNS = ("message_id", "enqueued_at", "due_at", "priority", "key", "project", "attempts", "deliveries")
+CLAIM_COLUMNS = ("message_id", "owner", "claimed_at", "lease_until", "attempts", "version")
+_paging = (
+    click.option("-n", "--limit", type=click.IntRange(1, 500), default=50, show_default=True),
+    click.option("--cursor", help="The `next` of the page before."),
+)
+
+
+def _row(queue: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **queue,
+        "oldest": f"{queue['oldest_age_ms'] / 1000:.0f} s" if queue["oldest_age_ms"] else None,
+        "in_per_min": queue["arrived_per_minute"],
+        "done_per_min": queue["done_per_minute"],
+        "state": "paused" if queue["paused"] else "ready",
+    }
+
+
+@click.command("queues")
+@remote
+def queues_command(connection: Connection) -> None:
+    """Every queue in numbers."""
+    with connection.client() as client:
+        found = client.queues()
+    print_json(found) if connection.as_json else print_table(COLUMNS, map(_row, found))
+
+
+@click.command("watch")
+@click.option("--every", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between looks.")
+@click.option("--times", type=click.IntRange(1), help="Looks; else until Ctrl-C.")
+@remote
+def watch_command(connection: Connection, every: float, times: int | None) -> None:
+    """A live table of the queues."""
+    from rich.live import Live
+
+    def look(client: Client) -> Table:
+        return table_of(COLUMNS, map(_row, client.queues()), title=time.strftime("%H:%M:%S"))
+
+    with connection.client() as client, Live(look(client), auto_refresh=False) as live:
+        looks = 1
+        while times is None or looks < times:
+            try:
+                time.sleep(every)
+            except KeyboardInterrupt:
+                return
+            live.update(look(client), refresh=True)
+            looks += 1
+
+
+def _paged(command: Any) -> Any:
+    for option in _paging:
+        command = option(command)
+    return command
+
+
+def _list(
+    connection: Connection, queue: str, what: str, columns: tuple[str, ...], query: dict[str, str | None]
+) -> None:
+    with connection.client() as client:
+        page = client.listed(queue, what, query)
+    if connection.as_json:
+        print_json({what: list(page.items), "next": page.next})
+        return
+    print_table(columns, page.items)
+    if page.next:
+        click.echo(f"More: --cursor {page.next}", err=True)
+
+
+@click.command("messages")
+@click.argument("queue")
+@click.option("--lane", type=click.Choice(["ready", "waiting"]), default="ready", show_default=True)
+@_paged
+@remote
+def messages_command(connection: Connection, queue: str, lane: str, limit: int, cursor: str | None) -> None:
+    """A queue's unfinished messages, next first."""
+    _list(connection, queue, "messages", ENTRY_COLUMNS, {"lane": lane, "limit": str(limit), "cursor": cursor})
+
+
+@click.command("claims")
+@click.argument("queue")
+@_paged
+@remote
+def claims_command(connection: Connection, queue: str, limit: int, cursor: str | None) -> None:
+    """Who holds what, since when, until when."""
+    _list(connection, queue, "claims", CLAIM_COLUMNS, {"limit": str(limit), "cursor": cursor})
+
+
+@click.command("pause")
+@click.argument("queue")
+@remote
+def pause_command(connection: Connection, queue: str) -> None:
+    """Hand out nothing until the queue is resumed."""
+    _set_paused(connection, queue, paused=True)
+
+
+@click.command("resume")
+@click.argument("queue")
+@remote
+def resume_command(connection: Connection, queue: str) -> None:
+    """Hand out messages again."""
+    _set_paused(connection, queue, paused=False)
+
+
+def _set_paused(connection: Connection, queue: str, *, paused: bool) -> None:
+    with connection.client() as client:
+        found = client.set_paused(queue, paused=paused)
+    if connection.as_json:
+        print_json(found)
+    else:
+        print_facts({name: found[name] for name in ("name", "paused", "depth")})
+
+
+COMMANDS = (queues_command, watch_command, messages_command, claims_command, pause_command, resume_command)

@@ -1,0 +1,201 @@
+"""Commands on messages: `enqueue`, `dequeue`, `ack`, `nack`, `release`, `extend`, `status`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from millrace.cli.connection import Connection, Exit, Failure, remote
+from millrace.cli.printing import print_exports, print_facts, print_json
+
+_queue = click.argument("queue")
+_held_queue = click.option("-q", "--queue", envvar="MILLRACE_QUEUE", required=True, help="Else MILLRACE_QUEUE.")
+_claim = click.argument("claim", envvar="MILLRACE_CLAIM")
+_WAIT = click.FloatRange(0, 20)
+
+
+def _seconds(value: float | None) -> int | None:
+    return None if value is None else round(value * 1000)
+
+
+@click.command("enqueue")
+@_queue
+@click.argument("body", required=False)
+@click.option("-f", "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Send a file's bytes.")
+@click.option("--content-type", help="Of a file or of standard input; application/json unless told otherwise.")
+@click.option("-i", "--idempotency-key", help="A repeat within the queue's window is the same message.")
+@click.option("--delay", type=click.FloatRange(0), help="Seconds before it is handed out.")
+@click.option("-p", "--priority", help="low, normal, high, critical, or a number.")
+@click.option("-k", "--key", help="Orders or takes turns within the queue.")
+@click.option("--project")
+@click.option("-l", "--label", "labels", multiple=True)
+@click.option("--correlation-id")
+@remote
+def enqueue_command(
+    connection: Connection, queue: str, body: str | None, file: Path | None, content_type: str | None, **options: Any
+) -> None:
+    """Enqueue a message: BODY as JSON, a file's bytes, or standard input."""
+    if body is not None and file is not None:
+        raise click.UsageError("Give a body or a file, not both.")
+    content: Any = _parsed(body) if body is not None else file.read_bytes() if file else sys.stdin.buffer.read()
+    if isinstance(content, bytes):
+        content_type = content_type or "application/json"
+    priority = options.pop("priority")
+    labels = options.pop("labels")
+    with connection.client() as client:
+        receipt = client.enqueue(
+            queue,
+            content,
+            content_type=content_type,
+            delay_ms=_seconds(options.pop("delay")),
+            priority=int(priority) if priority and priority.isdecimal() else priority,
+            labels=labels or None,
+            **options,
+        )
+    facts = {"message_id": receipt.message_id, "phase": receipt.phase, "duplicate": receipt.duplicate}
+    facts["correlation_id"] = receipt.correlation_id
+    print_json(facts) if connection.as_json else print_facts(facts)
+
+
+def _parsed(body: str) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError as exc:
+        raise click.UsageError(f"BODY is not JSON ({exc}). Quote text twice, or send a file with -f.") from exc
+
+
+@click.command("dequeue")
+@_queue
+@click.option("-w", "--wait", type=_WAIT, default=0.0, show_default=True, help="Seconds to wait for a message.")
+@click.option("--lease", type=click.FloatRange(0.001), help="Seconds that the claim holds; else the queue's own.")
+@click.option("--owner", help="Who works on it, for people to see.")
+@click.option("--project")
+@click.option("-l", "--label", "labels", multiple=True, help="Only messages with all of these.")
+@click.option("--payload-out", type=click.Path(dir_okay=False, path_type=Path), help="Write the payload to a file.")
+@remote
+def dequeue_command(
+    connection: Connection, queue: str, wait: float, lease: float | None, payload_out: Path | None, **options: Any
+) -> None:
+    """Claim one message.
+
+    Its payload goes to standard output and the exports for ack, nack and extend to standard error; with
+    --payload-out the payload goes to the file and the exports to standard output:
+
+    \b
+        eval "$(millrace dequeue Jobs --payload-out job.json)"
+        work < job.json && millrace ack
+    """
+    with connection.client() as client:
+        jobs = client.dequeue(queue, wait_ms=round(wait * 1000), lease_ms=_seconds(lease), **options)
+        if not jobs:
+            raise Failure(f"Nothing in {queue}.", Exit.NOTHING)
+        message = jobs[0].message
+        payload = jobs[0].read_body()
+    facts = {
+        "QUEUE": queue,
+        "CLAIM": message.claim,
+        "MESSAGE_ID": message.message_id,
+        "ATTEMPT": message.attempt,
+        "VERSION": message.version,
+        "CORRELATION_ID": message.correlation_id,
+        "LEASE_UNTIL": message.lease_until.isoformat(),
+    }
+    if payload_out is not None:
+        payload_out.write_bytes(payload)
+        facts["PAYLOAD"] = payload_out
+    if connection.as_json:
+        shown = {name.lower(): value for name, value in facts.items()}
+        body = {} if payload_out else {"body_base64": base64.b64encode(payload).decode()}
+        print_json({**shown, "content_type": message.content_type, **body})
+        return
+    print_exports(facts, err=payload_out is None)
+    if payload_out is None:
+        sys.stdout.buffer.write(payload)
+
+
+@click.command("ack")
+@_claim
+@_held_queue
+@click.option("--result", help="JSON, kept for repeats of the idempotency key.")
+@remote
+def ack_command(connection: Connection, claim: str, queue: str, result: str | None) -> None:
+    """Record that a claimed message is done. CLAIM comes from MILLRACE_CLAIM unless given."""
+    with connection.client() as client:
+        client.ack(queue, claim, None if result is None else _parsed(result))
+    _say(connection, {"acked": True})
+
+
+@click.command("nack")
+@_claim
+@_held_queue
+@click.option("--delay", type=click.FloatRange(0), help="Seconds until the retry; else the queue's own backoff.")
+@click.option("--error", default="", help="Why, for people.")
+@click.option("--error-type", default="Nack", show_default=True)
+@click.option("--reject", is_flag=True, help="No retry can help: to the dead letters at once.")
+@remote
+def nack_command(connection: Connection, claim: str, queue: str, delay: float | None, **options: Any) -> None:
+    """Record a failed run: retried after its backoff, or a dead letter."""
+    with connection.client() as client:
+        nacked = client.nack(queue, claim, delay_ms=_seconds(delay), **options)
+    _say(connection, {"outcome": nacked.outcome, "retry_at": nacked.retry_at})
+
+
+@click.command("release")
+@_claim
+@_held_queue
+@remote
+def release_command(connection: Connection, claim: str, queue: str) -> None:
+    """Give a claimed message back at once, charging no attempt."""
+    with connection.client() as client:
+        client.release(queue, claim)
+    _say(connection, {"released": True})
+
+
+@click.command("extend")
+@_claim
+@_held_queue
+@click.option("--lease", type=click.FloatRange(0.001), help="Seconds from now; else the queue's own.")
+@remote
+def extend_command(connection: Connection, claim: str, queue: str, lease: float | None) -> None:
+    """Hold a claim for longer."""
+    with connection.client() as client:
+        until = client.extend(queue, claim, _seconds(lease))
+    _say(connection, {"lease_until": until.isoformat()})
+
+
+@click.command("status")
+@_queue
+@click.argument("message_id")
+@remote
+def status_command(connection: Connection, queue: str, message_id: str) -> None:
+    """Show where a message is and what befell it."""
+    with connection.client() as client:
+        found = dict(client.status(queue, message_id))
+    if connection.as_json:
+        print_json(found)
+        return
+    entry = found.pop("entry") or {}
+    history = found.pop("history")
+    print_facts({**found, **{name: entry[name] for name in ("attempts", "owner", "due_at") if entry.get(name)}})
+    for attempt in history:
+        click.echo(f"  attempt {attempt['number']} by {attempt['owner']}: {attempt['error_type']} {attempt['error']}")
+
+
+def _say(connection: Connection, facts: dict[str, Any]) -> None:
+    print_json(facts) if connection.as_json else print_facts(facts)
+
+
+COMMANDS = (
+    enqueue_command,
+    dequeue_command,
+    ack_command,
+    nack_command,
+    release_command,
+    extend_command,
+    status_command,
+)
