@@ -168,7 +168,7 @@ def ratio(upper: list[float], lower: list[float]) -> float:
 
 
 def show(figures: Figures, console: Console) -> bool:
-    """Two tables, and whether the aims are met."""
+    """Two tables, and whether the aims are met on boto3's client."""
     speed = _table("Messages a second", "of the floor")
     cpu = _table("Client CPU, ms a message", "classic ÷ ours", "classic ÷ lean")
     met = True
@@ -179,7 +179,7 @@ def show(figures: Figures, console: Console) -> bool:
         cpus = [[cost.cpu_s for cost in costs] for costs in contest]
         of_floor, less, lean_less = ratio(walls[2], walls[0]), ratio(cpus[3], cpus[0]), ratio(cpus[3], cpus[1])
         batched = not step.endswith("singly")
-        met &= not batched or (of_floor >= FLOOR_AIM and max(less, lean_less) >= CPU_AIM)
+        met &= not batched or (of_floor >= FLOOR_AIM and less >= CPU_AIM)
         speed.add_row(step, *(f"{1 / median(wall):.0f}" for wall in walls), _judged(of_floor, FLOOR_AIM, batched))
         shares = [_judged(share, CPU_AIM, batched) for share in (less, lean_less)]
         cpu.add_row(step, *(f"{1000 * median(of):.3f}" for of in cpus), *shares)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infra.local.dynamodb import REGION
+from millrace.errors import StoreUnavailable
 from millrace.history_check import Event, Record, Verdict, check_history, read_records
 from millrace.lanes import END
 from millrace.queue import Queue
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 LOOK_S = 0.05
 #: The self-killing stops after so many lives of a process, so that the work gets done.
 FATED_LIVES = 3
+GAVE_UP = 75
 
 
 class HammerStuck(Exception):
@@ -40,6 +42,7 @@ class Report:
     verdict: Verdict
     kills: int
     self_kills: int
+    gave_up: int  #: processes that ended because the table did not answer
     stops: int
     taken_over: int  #: stops during which another process took over a claim
     orphans: int  #: entries left behind by senders killed between their two writes
@@ -95,7 +98,7 @@ class Hammer:
         self.own_client: DynamoDBClient | None = None
         self.luck = random.Random(assignment.seed)
         self.shown = shown
-        self.kills = self.self_kills = self.stops = self.taken_over = 0
+        self.kills = self.self_kills = self.gave_up = self.stops = self.taken_over = 0
         total = assignment.messages
         self.kill_at = sorted(self.luck.randrange(total * 9 // 10) for _ in range(kills))
         self.stop_at = sorted(self.luck.randrange(total * 9 // 10) for _ in range(stops))
@@ -120,10 +123,11 @@ class Hammer:
         seconds = time.monotonic() - begun
         for record in self.follower.news():
             self.progress.see(record)
+        self.shown(len(self.progress.ended))
         queue = self._own_queue()
         orphans, phases = table_phases(queue, self.progress.accepted)
         verdict = check_history(all_records(self.plan.folder), ordering=self.plan.ordering, phases=phases)
-        return Report(verdict, self.kills, self.self_kills, self.stops, self.taken_over, orphans, seconds)
+        return Report(verdict, self.kills, self.self_kills, self.gave_up, self.stops, self.taken_over, orphans, seconds)
 
     def _own_queue(self) -> Queue:
         """With a client of its own: the children's must not have a connection open when they are forked."""
@@ -160,8 +164,8 @@ class Hammer:
     def _revive(self) -> None:
         for number, (process, incarnation) in list(self.processes.items()):
             if not process.is_alive():
-                if process.exitcode == -signal.SIGKILL:
-                    self.self_kills += 1
+                self.self_kills += process.exitcode == -signal.SIGKILL
+                self.gave_up += process.exitcode == GAVE_UP
                 self._start(number, incarnation + 1)
 
     def _kill(self) -> None:
@@ -223,7 +227,10 @@ class Hammer:
 
 
 def _work(assignment: Assignment, client: DynamoDBClient) -> None:
-    Worker(assignment, client).run()
+    try:
+        Worker(assignment, client).run()
+    except StoreUnavailable:
+        raise SystemExit(GAVE_UP) from None
 
 
 def _entries(queue: Queue) -> Iterator[tuple[str, str]]:

@@ -116,6 +116,7 @@ def _show(report: Report, console: Console) -> None:
         "all findings": len(verdict.findings),
         "killed by the parent": report.kills,
         "killed by themselves between two store calls": report.self_kills,
+        "gave up for want of an answer, and were started again": report.gave_up,
         "stopped past the lease (taken over)": f"{report.stops} ({report.taken_over})",
         "orphans left by killed senders": report.orphans,
         "seconds": f"{report.seconds:.1f}",
