@@ -9,8 +9,10 @@ DynamoDbLocal(port=8000, data=Path(".local/dynamodb"))   # on disk
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -25,6 +27,7 @@ REGION = "eu-west-1"
 #: DynamoDB Local takes any credentials; these keep boto3 from looking for real ones.
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_DEFAULT_REGION": REGION}
 READY_WITHIN_S = 60
+PR_SET_PDEATHSIG = 1
 
 
 class EngineMissing(Exception):
@@ -64,6 +67,11 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
+def _end_with_parent() -> None:
+    """Have the kernel end this process when the one that started it dies, however it dies."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 class DynamoDbLocal:
     """One engine process, ended with the block that started it."""
 
@@ -95,7 +103,12 @@ class DynamoDbLocal:
             "-disableTelemetry",
         ]
         self._process = subprocess.Popen(
-            command, cwd=jar.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            command,
+            cwd=jar.parent,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
         )
         self._wait_until_ready()
         return self
