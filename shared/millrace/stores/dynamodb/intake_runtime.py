@@ -9,9 +9,13 @@ from typing import cast
 from millrace.queue import Runtime
 from millrace.settings import Settings
 from millrace.store import Blobs, Store
+from millrace.stores.dynamodb.calls import Calls
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.intake import IntakeStore
 from millrace.stores.dynamodb.lean import lean_client
+
+#: Both writes of an enqueue fit into the ten seconds that GitHub waits, and GitHub never sends again by itself.
+DEADLINE_S = 4.0
 
 
 class BlobsOnDemand:
@@ -38,5 +42,6 @@ class BlobsOnDemand:
 def intake_runtime(settings: Settings, environment: Mapping[str, str]) -> Runtime:
     """Store and blobs as the settings name them; region, credentials and endpoints as the environment says."""
     names = TableNames(settings.queue_table, settings.dead_letter_table)
-    store = cast("Store", IntakeStore(lean_client(environment), names))
+    client = lean_client(environment)
+    store = cast("Store", IntakeStore(client, names, calls=Calls(client, deadline_s=DEADLINE_S)))
     return Runtime(store, BlobsOnDemand(settings.body_bucket))

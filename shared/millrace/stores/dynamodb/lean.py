@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 VERSION = "DynamoDB_20120810."
 CONNECT_TIMEOUT_S = 2.0
-READ_TIMEOUT_S = 6.0
+READ_TIMEOUT_S = 3.0
 #: A connection that rested longer may be dead without our knowing: a frozen function hears no goodbye.
 REST_S = 20.0
 POOL = 32
