@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from millrace.body import read_body
@@ -10,6 +11,7 @@ from millrace.cursor import check_page, decode_cursor, encode_cursor
 from millrace.drafts import RESERVED
 from millrace.enqueue import Receipt, enqueue
 from millrace.errors import NotFound
+from millrace.ids import keyed_message_id
 from millrace.lanes import may_set_priority
 from millrace.message import DeadLetter, Draft, Reason
 from millrace.queue import Queue
@@ -115,9 +117,31 @@ def replay(queue: Queue, letter: DeadLetter, job: str) -> Receipt:
         source=letter.message.source,
         origin=letter.message.id,
     )
-    receipt = enqueue(queue, draft, own_key=f"{RESERVED}replay{RESERVED}{letter.sk}{RESERVED}{job}")
+    receipt = enqueue(queue, draft, own_key=_replay_key(letter, job))
     queue.store.mark_replayed(replace(letter, replayed_at=queue.now(), replayed_as=receipt.message_id, replay_job=job))
     return receipt
+
+
+def mark_replays_in_doubt(queue: Queue, letters: Sequence[DeadLetter], job: str) -> list[DeadLetter]:
+    """The letters, marked where `job` has replayed them already and died before it could say so.
+
+    Their new message tells, however short the queue's idempotency window is: one batch get for up to 100.
+    """
+    ids = {letter.sk: keyed_message_id(queue.tenant, queue.spec.name, _replay_key(letter, job)) for letter in letters}
+    unmarked = [letter for letter in letters if letter.replay_job != job]
+    there = queue.store.get_messages([ids[letter.sk] for letter in unmarked]) if unmarked else {}
+    marked = []
+    for letter in letters:
+        message = there.get(ids[letter.sk]) if letter.replay_job != job else None
+        if message is not None:
+            letter = replace(letter, replayed_at=message.received_at, replayed_as=message.id, replay_job=job)
+            queue.store.mark_replayed(letter)
+        marked.append(letter)
+    return marked
+
+
+def _replay_key(letter: DeadLetter, job: str) -> str:
+    return f"{RESERVED}replay{RESERVED}{letter.sk}{RESERVED}{job}"
 
 
 def purge_dead_letter(queue: Queue, letter_id: str) -> None:

@@ -38,10 +38,14 @@ ROUTES: tuple[Route[Service], ...] = (
 
 @cache
 def document() -> Document:
-    """The OpenAPI document, as it is served and checked in."""
+    """The OpenAPI document of the whole deployment, as it is served and checked in: the admin API's routes too."""
+    # Only who asks for the document pays for the admin API's imports.
+    from millrace.admin.routes import ROUTES as ADMIN_ROUTES
+
     return openapi(
         "Millrace",
-        "Queues for producers and for workers that live elsewhere: enqueue, dequeue, finish under a fenced claim.",
+        "Queues for producers and for workers that live elsewhere: enqueue, dequeue, finish under a fenced claim. "
+        "Under /admin, for operators: look, replay, purge, pause, and who did what.",
         VERSION,
-        ROUTES,
+        (*ROUTES, *ADMIN_ROUTES),
     )

@@ -81,20 +81,29 @@ class Api(Generic[S]):
 
     def handle(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Answer an API Gateway event. Nothing raised in a handler gets past this; what is not ours shows nothing."""
-        correlation_id = correlation_of(event)
         try:
             request = ApiRequest.from_event(event)
-            correlation_id = request.correlation_id
-            answer = self._answer(request)
+            route, path = self.find(request)
         except MillraceError as error:
-            answer = refusal(error, correlation_id)
+            return refused(error, correlation_of(event))
         except Exception as error:
-            log.exception("request failed", extra={"action": "request_failed", "correlation_id": correlation_id})
-            answer = refusal(error, correlation_id)
-        return answer.to_event(correlation_id)
+            log.exception("event cannot be read", extra={"action": "request_failed"})
+            return refused(error, correlation_of(event))
+        return self.serve(route, path, request)
 
-    def _answer(self, request: ApiRequest) -> Answer:
-        route, path = self._find(request)
+    def serve(self, route: Route[S], path: Mapping[str, str], request: ApiRequest) -> dict[str, Any]:
+        """Answer a request whose route is found already, as `handle` does."""
+        try:
+            answer = self._answer(route, path, request)
+        except MillraceError as error:
+            return refused(error, request.correlation_id)
+        except Exception as error:
+            extra = {"action": "request_failed", "correlation_id": request.correlation_id}
+            log.exception("request failed", extra=extra)
+            return refused(error, request.correlation_id)
+        return answer.to_event(request.correlation_id)
+
+    def _answer(self, route: Route[S], path: Mapping[str, str], request: ApiRequest) -> Answer:
         if route.scope is None:
             return route.handle(self.service, Call(request, _NOBODY, "", path, {}, {}, {}))
         principal = Principal.of(request)
@@ -104,7 +113,7 @@ class Api(Generic[S]):
         tenant = principal.tenant(None if named is None else TENANT_NAME.read(TENANT_PARAMETER, named))
         return route.handle(self.service, checked(route, request, principal, tenant, path, query))
 
-    def _find(self, request: ApiRequest) -> tuple[Route[S], dict[str, str]]:
+    def find(self, request: ApiRequest) -> tuple[Route[S], dict[str, str]]:
         """Raises NotFound, or MethodNotAllowed where the path is right."""
         matches = [(route, path) for route in self.routes if (path := route.match(request.path)) is not None]
         for route, path in matches:
@@ -113,6 +122,10 @@ class Api(Generic[S]):
         if matches:
             raise MethodNotAllowed(request.method, tuple(sorted({route.method for route, _ in matches})))
         raise NotFound("path", request.path[:80])
+
+
+def refused(error: BaseException, correlation_id: str) -> dict[str, Any]:
+    return refusal(error, correlation_id).to_event(correlation_id)
 
 
 def checked(

@@ -1,0 +1,131 @@
+"""`/admin` and `/console`: look at queues, messages and dead letters; replay, purge, pause; who did what.
+
+Three kinds of events arrive: HTTP requests, the schedule (go on with jobs that nobody is at), and this function's
+own calls for one job.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Protocol
+
+from functions.admin.gateway_events import Sent, ThreadsafeChalice, original_request, rest_event
+from functions.admin.pages import PAGES
+from millrace.admin.jobs import Job
+from millrace.admin.routes import ROUTES
+from millrace.admin.service import AdminService, Summon, nobody
+from millrace.api.request import ApiRequest, correlation_of
+from millrace.api.routes import Api, Route, refused
+from millrace.definitions import load
+from millrace.errors import MillraceError
+from millrace.settings import Settings
+from millrace.stores.dynamodb import dynamodb_client
+from millrace.stores.dynamodb.jobs import DynamoJobs
+from millrace.stores.dynamodb.runtime import aws_runtime
+from millrace.stores.dynamodb.tokens import DynamoTokens
+from millrace.stores.dynamodb.trail import DynamoTrail
+
+log = logging.getLogger(__name__)
+app = ThreadsafeChalice("millrace-admin", configure_logs=False)
+TABLE: tuple[Route[AdminService], ...] = (*ROUTES, *PAGES)
+
+
+class LambdaContext(Protocol):
+    """What of Lambda's context is used here."""
+
+    def get_remaining_time_in_millis(self) -> int: ...
+
+
+@cache
+def service() -> AdminService:
+    """Made once for each instance, from its environment."""
+    settings = Settings.from_environment(os.environ)
+    client, table = dynamodb_client(), settings.queue_table
+    return AdminService(
+        aws_runtime(settings),
+        load(settings.definitions),
+        DynamoTokens(client, table),
+        DynamoJobs(client, table),
+        DynamoTrail(client, table),
+        _summon(),
+    )
+
+
+def api() -> Api[AdminService]:
+    return Api(service(), TABLE)
+
+
+def _register(route: Route[AdminService]) -> None:
+    def view(**path: str) -> Sent:
+        return Sent(api().serve(route, path, original_request(app.current_request)))
+
+    decorate = app.route(route.path, methods=[route.method], name=route.name, content_types=[])
+    decorate(view)
+
+
+for _route in TABLE:
+    _register(_route)
+
+
+def handler(event: Mapping[str, Any], context: LambdaContext | None) -> dict[str, Any]:
+    """Answer a request, or go on with jobs."""
+    if "job" in event or "requestContext" not in event:
+        return run_jobs(event, context)
+    try:
+        request = ApiRequest.from_event(event)
+        route, path = api().find(request)
+    except MillraceError as error:
+        return refused(error, correlation_of(event))
+    answer: dict[str, Any] = app(rest_event(event, request, route.path, path), context)
+    return answer
+
+
+def run_jobs(event: Mapping[str, Any], context: LambdaContext | None) -> dict[str, Any]:
+    """One slice of the job that is named, or of every one that nobody is at."""
+    left_ms: Callable[[], int] = context.get_remaining_time_in_millis if context else lambda: 60_000
+    named = event.get("job")
+    if not isinstance(named, Mapping):
+        return {"ran": [job.id for job in service().run_open_jobs(left_ms)]}
+    job = service().jobs.get(str(named.get("tenant")), str(named.get("queue")), str(named.get("id")))
+    if job is None:
+        return {"ran": []}
+    ran = service().run_job(job, left_ms)
+    if ran.more:
+        service().summon(ran.job)
+    return {"ran": [job.id]}
+
+
+def _summon() -> Summon:
+    """In a Lambda, an asynchronous call of itself; in the local stack, a thread; else the schedule finds the job."""
+    function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "")
+    if function:
+        return _lambda_summon(function)
+    return _thread_summon if os.environ.get("SHARED_PROCESS") else nobody
+
+
+def _event(job: Job) -> dict[str, Any]:
+    return {"job": {"tenant": job.tenant, "queue": job.queue, "id": job.id}}
+
+
+def _lambda_summon(function: str) -> Summon:
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    client = boto3.client("lambda")
+
+    def summon(job: Job) -> None:
+        try:
+            client.invoke(FunctionName=function, InvocationType="Event", Payload=json.dumps(_event(job)).encode())
+        except (BotoCoreError, ClientError):
+            log.exception("no runner was called", extra={"action": "summon_failed", "job": job.id})
+
+    return summon
+
+
+def _thread_summon(job: Job) -> None:
+    threading.Thread(target=run_jobs, args=(_event(job), None), daemon=True, name=f"job-{job.id[:8]}").start()

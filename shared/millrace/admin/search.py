@@ -1,0 +1,101 @@
+"""Search: a message by its id in one read; a correlation id where it can be found at a bounded cost.
+
+No index carries correlation ids. They are looked for among the newest dead letters of every queue and among the
+first entries of every lane; a message that is done is found by its id only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.admin.service import AdminService
+from millrace.api.fields import rfc3339
+from millrace.api.letters import LETTER_ID
+from millrace.api.looking import MESSAGE_ID
+from millrace.api.shown import letter_id
+from millrace.dead_letters import LetterFilter, list_dead_letters
+from millrace.inspect import LANES
+from millrace.lanes import END
+from millrace.message import DeadLetter, Entry
+from millrace.queue import Queue
+from millrace.status import Phase, locate
+
+#: Entries of a lane looked through in each partition.
+LOOKED_AT = 300
+MOST = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search brought."""
+
+    items: list[dict[str, Any]]
+    complete: bool  #: false when there was more to look through
+
+
+def search(service: AdminService, tenant: str, wanted: str) -> Found:
+    """Messages of a tenant by message id, dead letter id or correlation id."""
+    letter = LETTER_ID.fullmatch(wanted)
+    message_id = letter[2] if letter else wanted
+    exact = _by_id(service, tenant, message_id) if MESSAGE_ID.fullmatch(message_id) else None
+    if exact is not None:
+        return Found([exact], complete=True)
+    items: dict[str, dict[str, Any]] = {}
+    complete = True
+    for name in service.definitions.queues:
+        queue = service.queue(tenant, name)
+        dead = list_dead_letters(queue, only=LetterFilter(correlation_id=wanted), limit=MOST)
+        entries, whole = _entries(queue, wanted)
+        items.update((letter.message.id, _dead(letter)) for letter in dead.items)
+        items.update((entry.id, _queued(queue, entry)) for entry in entries)
+        complete = complete and whole and dead.next is None
+    return Found(list(items.values())[:MOST], complete and len(items) <= MOST)
+
+
+def _by_id(service: AdminService, tenant: str, message_id: str) -> dict[str, Any] | None:
+    records = service.runtime.store.get_records(message_id)
+    message = records.message
+    if message is None or message.tenant != tenant:
+        return None
+    found = locate(service.runtime.store, message, records, service.runtime.clock())
+    dead = letter_id(found.dead_letter) if found.dead_letter else None
+    return _shown(message.queue, message.id, found.phase, message.correlation_id, message.received_at, dead)
+
+
+def _entries(queue: Queue, correlation_id: str) -> tuple[list[Entry], bool]:
+    pages = list(_pages(queue))
+    found = [entry for items, _ in pages for entry in items if entry.correlation_id == correlation_id]
+    return found, all(whole for _, whole in pages)
+
+
+def _pages(queue: Queue) -> Iterator[tuple[tuple[Entry, ...], bool]]:
+    for pk in queue.partitions():
+        for lane in LANES.values():
+            page = queue.store.read_lane(pk, lane, lane + END, LOOKED_AT)
+            yield page.items, page.next is None
+
+
+def _dead(letter: DeadLetter) -> dict[str, Any]:
+    message = letter.message
+    return _shown(
+        message.queue, message.id, Phase.DEAD, message.correlation_id, message.received_at, letter_id(letter.sk)
+    )
+
+
+def _queued(queue: Queue, entry: Entry) -> dict[str, Any]:
+    now = queue.now()
+    phase = Phase.CLAIMED if entry.live(now) else Phase.WAITING if entry.due > now else Phase.READY
+    return _shown(queue.spec.name, entry.id, phase, entry.correlation_id, entry.enqueued_at, None)
+
+
+def _shown(queue: str, message_id: str, phase: Phase, correlation: str, at: int, letter: str | None) -> dict[str, Any]:
+    return {
+        "queue": queue,
+        "message_id": message_id,
+        "phase": phase.value,
+        "correlation_id": correlation,
+        "at": rfc3339(at),
+        "letter_id": letter,
+    }

@@ -1,0 +1,34 @@
+"""A runner of jobs in a process of its own, to be killed: `python -m tests.admin.job_process ENDPOINT TENANT JOB`."""
+
+from __future__ import annotations
+
+import sys
+
+from infra.local.dynamodb import REGION
+from millrace.admin.run_job import run_job_slice
+from millrace.queue import Queue, Runtime
+from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
+from millrace.stores.dynamodb.jobs import DynamoJobs
+from millrace.stores.memory import MemoryBlobs
+from tests.admin.calling import DEFINITIONS
+
+TABLES = TableNames("millrace-test-queue", "millrace-test-dead-letters")
+
+
+def opened(endpoint: str, tenant: str) -> tuple[Queue, DynamoJobs]:
+    client = dynamodb_client(endpoint_url=endpoint, region=REGION)
+    runtime = Runtime(DynamoStore(client, TABLES), MemoryBlobs())
+    return runtime.queue(tenant, DEFINITIONS.queue("Jobs").spec), DynamoJobs(client, TABLES.queue)
+
+
+def main(endpoint: str, tenant: str, job_id: str) -> None:
+    queue, jobs = opened(endpoint, tenant)
+    job = jobs.get(tenant, "Jobs", job_id)
+    if job is None:
+        raise SystemExit("no such job")
+    print("running", flush=True)
+    print(run_job_slice(jobs, queue, job, lambda: 600_000).job.done, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

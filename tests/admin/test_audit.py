@@ -1,0 +1,110 @@
+"""Who did what: a deed for every change, before and after it; nothing to edit it with."""
+
+from __future__ import annotations
+
+import pytest
+
+from millrace.admin.routes import ROUTES
+from millrace.admin.service import AdminService
+from millrace.admin.trail import YEAR_SECONDS, Deed, DeedFilter, Trail, list_deeds
+from millrace.errors import StoreUnavailable
+from tests.admin.calling import Caller, bury
+from tests.conftest import NOON, Clock
+
+
+def test_a_change_leaves_who_what_when_and_its_outcome(call: Caller, service: AdminService) -> None:
+    (letter,) = bury(service.queue(call.tenant, "Jobs"), 1)
+    letter_id = letter.sk.replace("#", ".")
+    replayed = call.ok(
+        "POST", f"/admin/queues/Jobs/dead-letters/{letter_id}/replay", headers={"x-correlation-id": "c1"}
+    )
+    (deed,) = call.ok("GET", "/admin/audit")["deeds"]
+    assert deed["name"] == "olga"
+    assert deed["token_id"] == "abcdefghijklmnop"
+    assert (deed["action"], deed["queue"], deed["subject"]) == ("admin_replay_dead_letter", "Jobs", letter_id)
+    assert (deed["outcome"], deed["result"]) == ("ok", replayed["new_message_id"])
+    assert (deed["correlation_id"], deed["at"]) == ("c1", "2027-01-15T08:00:00.000Z")
+
+
+def test_a_change_that_was_refused_leaves_its_code(call: Caller) -> None:
+    assert call("DELETE", "/admin/queues/Jobs/dead-letters/1800000000000.m1").status == 404
+    assert call("POST", "/admin/queues/Jobs/jobs", {"kind": "purge_queue", "confirm": "jobs"}).status == 400
+    assert {deed["outcome"] for deed in call.ok("GET", "/admin/audit")["deeds"]} == {"not_found", "invalid_field"}
+
+
+def test_looking_leaves_no_deed(call: Caller) -> None:
+    call.ok("GET", "/admin/queues")
+    call.ok("POST", "/admin/queues/Jobs/dry-run", {})
+    assert call.ok("GET", "/admin/audit")["deeds"] == []
+
+
+def test_without_a_deed_nothing_is_done(call: Caller, service: AdminService, monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(deed: Deed) -> None:
+        raise StoreUnavailable("no answer")
+
+    monkeypatch.setattr(service.trail, "begin", silent)
+    assert call("POST", "/admin/queues/Jobs/pause").status == 503
+    assert call.ok("GET", "/admin/queues/Jobs")["paused"] is False
+
+
+def test_a_change_that_happened_is_answered_though_its_outcome_was_not_written(
+    call: Caller, service: AdminService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(deed: Deed) -> bool:
+        raise StoreUnavailable("no answer")
+
+    monkeypatch.setattr(service.trail, "end", silent)
+    assert call.ok("POST", "/admin/queues/Jobs/pause")["paused"] is True
+    assert call.ok("GET", "/admin/audit")["deeds"][0]["outcome"] == "started"
+
+
+def test_every_change_is_audited(call: Caller, service: AdminService) -> None:
+    changes = [route for route in ROUTES if route.scope == "operate"]
+    assert {route.name for route in changes} == {
+        "admin_pause",
+        "admin_resume",
+        "admin_release",
+        "admin_replay_dead_letter",
+        "admin_purge_dead_letter",
+        "admin_start_job",
+        "admin_cancel_job",
+        "admin_resume_job",
+    }
+    for route in changes:
+        path = route.path.replace("{queue}", "Jobs").replace("{letter_id}", "1800000000000.m1")
+        path = path.replace("{message_id}", "m1").replace("{job_id}", "j1")
+        call(route.method, path, {"kind": "replay"} if route.name == "admin_start_job" else None)
+    assert {deed["action"] for deed in call.ok("GET", "/admin/audit")["deeds"]} == {route.name for route in changes}
+
+
+def test_no_route_changes_the_trail() -> None:
+    assert [route.method for route in ROUTES if route.path.startswith("/admin/audit")] == ["GET"]
+
+
+def _deed(tenant: str, number: int, **more: str) -> Deed:
+    at = NOON + number
+    return Deed(f"d{number}", at, tenant, "t1", "olga", "admin_pause", at // 1000 + YEAR_SECONDS, **more)
+
+
+def test_deeds_page_newest_first_and_filter(trail: Trail, tenant: str) -> None:
+    for number in range(7):
+        trail.begin(_deed(tenant, number, queue="Jobs" if number % 2 else "Wide"))
+    first = list_deeds(trail, tenant, limit=3)
+    second = list_deeds(trail, tenant, limit=3, cursor=first.next)
+    third = list_deeds(trail, tenant, limit=3, cursor=second.next)
+    assert [deed.id for page in (first, second, third) for deed in page.items] == [f"d{n}" for n in range(6, -1, -1)]
+    assert third.next is None
+    only = DeedFilter(queue="Jobs", since=NOON + 2, before=NOON + 6)
+    assert [deed.id for deed in list_deeds(trail, tenant, only=only).items] == ["d5", "d3"]
+
+
+def test_an_outcome_is_written_once(trail: Trail, tenant: str, clock: Clock) -> None:
+    deed = _deed(tenant, 1)
+    trail.begin(deed)
+    assert trail.end(Deed(**{**_fields(deed), "outcome": "ok", "ended_at": NOON}))
+    assert not trail.end(Deed(**{**_fields(deed), "outcome": "not_found"}))
+    assert [found.outcome for found in list_deeds(trail, tenant).items] == ["ok"]
+
+
+def _fields(deed: Deed) -> dict[str, object]:
+    return {name: getattr(deed, name) for name in deed.__slots__}
