@@ -124,6 +124,8 @@ def test_a_webhook_knows_the_message_type_of_its_queue() -> None:
         ("verify: none", "the webhook `W` leads nowhere"),
         ("verify: none map_to: queue Jobs {}", "write `queue: Jobs`"),
         ("verify: none map_to: command A.B {} map_to: command A.C {}", "put a queue before them"),
+        ("verify: none map_to: http 'https://example.com' {}", "put a queue before it"),
+        ("verify: none map_to: lambda 'report' {}", "put a queue before it"),
         ("queue: Job verify: none", "there is no queue `Job` | did you mean `Jobs`?"),
         ("queue: Jobs verify: none public_url: 'http://x'", "providers sign an https address"),
     ],

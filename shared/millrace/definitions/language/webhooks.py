@@ -110,6 +110,10 @@ def _target(name: Word, queue: Word | None, message_type: RecordType, settings: 
         hint = f"write `queue: {shown}`"
         settings.error(mappings[0].span, Code.TYPE, "a webhook feeds a queue by its setting", hint)
         return None
+    if mappings[0].kind.text in (TargetKind.HTTP, TargetKind.LAMBDA):
+        message = "without a queue a webhook runs a command: its caller waits, and nothing would retry"
+        settings.error(mappings[0].span, Code.TYPE, message, "put a queue before it, or write `map_to: command …`")
+        return None
     return compile_target(mappings[0], message_type, settings)
 
 
