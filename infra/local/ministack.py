@@ -33,11 +33,19 @@ def find_ministack() -> Path:
 class MiniStack:
     """One MiniStack process on the loopback interface, ended with the block that started it."""
 
-    def __init__(self, *, port: int | None = None, services: tuple[str, ...] = (), log: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        port: int | None = None,
+        services: tuple[str, ...] = (),
+        log: Path | None = None,
+        objects: Path | None = None,
+    ) -> None:
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._services = services  #: all of them when empty
         self._log = log
+        self._objects = objects  #: where S3 keeps its objects over a restart; in memory when None
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -50,6 +58,8 @@ class MiniStack:
         environment |= CREDENTIALS
         environment |= {"GATEWAY_PORT": str(self.port), "BIND_HOST": "127.0.0.1", "MINISTACK_REGION": REGION}
         environment |= {"LOG_LEVEL": "WARNING", "SERVICES": ",".join(self._services)}
+        if self._objects:
+            environment |= {"S3_PERSIST": "1", "S3_DATA_DIR": str(self._objects.resolve())}
         with self._log.open("wb") if self._log else contextlib.nullcontext(subprocess.DEVNULL) as output:
             self._process = subprocess.Popen(
                 [str(program)], env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True

@@ -1,0 +1,85 @@
+"""Where the local stack keeps things, and what its functions get as their environment.
+
+Everything lies under `.local/`, which git ignores: tables, large bodies, secrets and the development token (readable
+by you only), logs. Delete the folder to start afresh.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infra.local.dynamodb import CREDENTIALS, ROOT
+from infra.local.template import Function, Reference, Template
+
+#: Local names of the template's resources.
+RESOURCES = {
+    "QueueTable": "millrace-queue",
+    "DeadLetterTable": "millrace-dead-letters",
+    "BodyBucket": "millrace-bodies",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folder and the addresses of one local stack."""
+
+    home: Path
+    dynamodb_url: str
+    s3_url: str
+
+    def environment(self, function: Function, template: Template, *, in_process: bool) -> dict[str, str]:
+        """What the template gives a function, with local things in place of AWS's."""
+        held = self.secrets()
+        given = {name: self._local(name, value, template, held) for name, value in function.environment.items()}
+        local = {
+            **CREDENTIALS,
+            "AWS_REGION": CREDENTIALS["AWS_DEFAULT_REGION"],
+            "AWS_ENDPOINT_URL_DYNAMODB": self.dynamodb_url,
+            "AWS_ENDPOINT_URL_S3": self.s3_url,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "TARGET_ALLOW_LOOPBACK": "1",
+        }
+        if in_process:
+            local |= {"SHARED_PROCESS": "1", "WORKER_FUNCTION": ""}
+        elif "WORKER_FUNCTION" in given:
+            local["WORKER_FUNCTION"] = "WorkerFunction"
+        return {**given, **local}
+
+    def _local(self, name: str, value: Any, template: Template, held: Mapping[str, str]) -> str:
+        if not isinstance(value, Reference):
+            return str(value)
+        if name.endswith("_WEBHOOK_SECRET"):
+            return held.get(name) or ""
+        if value.kind == "Ref" and value.argument in RESOURCES:
+            return RESOURCES[value.argument]
+        if value.kind == "Ref":
+            return str(template.default(value))
+        if value.kind == "If":
+            return "" if isinstance(value.argument[2], Reference) else str(value.argument[2])
+        return str(value.argument).replace("${AWS::StackName}", "local")
+
+    def secrets(self) -> dict[str, str]:
+        """A signing secret for each webhook that needs one: made once, kept readable by you only."""
+        path = self.home / "secrets.json"
+        held: dict[str, str] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        compiled = json.loads((ROOT / "infra" / "definitions.json").read_text("utf-8"))
+        named = {s["name"] for hook in compiled["webhooks"].values() for s in hook["secrets"] if s["source"] == "env"}
+        missing = named - set(held)
+        if missing:
+            held |= {name: secrets.token_hex(24) for name in missing}
+            write_privately(path, json.dumps(held, indent=2) + "\n")
+        return held
+
+
+def write_privately(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, from the first byte on."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)

@@ -1,0 +1,298 @@
+"""The whole product on a laptop: `make run`.
+
+DynamoDB Local and S3 on disk, the gateway with the template's routes, the functions, stream, schedule, console; then
+one signed webhook on its way to done. Ctrl-C ends what was started here, by its process id, and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "shared")]
+
+from rich.console import Console  # noqa: E402 (the path comes first: this is started as a file)
+
+from infra.local.dynamodb import CREDENTIALS, REGION, ROOT, DynamoDbLocal, EngineMissing, free_port  # noqa: E402
+from infra.local.ministack import MiniStack  # noqa: E402
+from infra.local.places import RESOURCES, Places  # noqa: E402
+from infra.local.tour import development_token, take_the_tour  # noqa: E402
+
+READY_S = 60
+STOP_S = 20
+#: What a reload watches.
+WATCHED = ("functions/**/*.py", "functions/**/console/*", "shared/millrace/**/*.py", "infra/definitions.json",
+           "infra/queues/*.millrace", "template.yaml")  # fmt: skip
+LOOK_S = 0.5
+
+
+class CannotRun(Exception):
+    """The stack cannot be started; says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for on the command line."""
+
+    home: Path
+    port: int
+    dynamodb_port: int
+    s3_port: int
+    under_lambda: bool
+    reload: bool
+    tour: bool
+
+
+def options(arguments: list[str]) -> Options:
+    parser = argparse.ArgumentParser(prog="make run", description="The whole product on this machine.")
+    parser.add_argument("--port", type=int, default=8080, help="of the gateway (8080; 0 for any free one)")
+    parser.add_argument("--dynamodb-port", type=int, default=8000, help="of DynamoDB Local (8000; 0 for any)")
+    parser.add_argument("--s3-port", type=int, default=8001, help="of S3 (8001; 0 for any)")
+    parser.add_argument("--home", type=Path, default=ROOT / ".local", help="where data is kept (.local)")
+    parser.add_argument(
+        "--lambda", dest="under_lambda", action="store_true", help="run functions under AWS's bootstrap"
+    )
+    parser.add_argument("--reload", action="store_true", help="restart the functions when their code changes")
+    parser.add_argument("--no-tour", dest="tour", action="store_false", help="send no sample webhook")
+    given = parser.parse_args(arguments)
+    return Options(
+        given.home.resolve(),
+        given.port or free_port(),
+        given.dynamodb_port or free_port(),
+        given.s3_port or free_port(),
+        given.under_lambda,
+        given.reload,
+        given.tour,
+    )
+
+
+@contextlib.contextmanager
+def only_one(home: Path) -> Iterator[None]:
+    """Two stacks must not share a folder. Raises CannotRun."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise CannotRun(
+                f"Millrace already runs here as process {lock.read().strip()}: stop it there with Ctrl-C, or give "
+                "this one a folder and ports of its own with --home, --port, --dynamodb-port and --s3-port."
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def demand_free(port: int, option: str, what: str) -> None:
+    """Raises CannotRun where somebody listens."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise CannotRun(
+                f"Port {port} for {what} is taken: choose another with {option} N ({error.strerror})."
+            ) from None
+
+
+class Functions:
+    """The process of the gateway and the functions (`app.py`), which a reload replaces."""
+
+    def __init__(self, chosen: Options, places: Places) -> None:
+        self._chosen = chosen
+        self._command = [
+            sys.executable,
+            "-m",
+            "infra.local.app",
+            "--home",
+            str(chosen.home),
+            "--port",
+            str(chosen.port),
+        ]
+        self._command += ["--dynamodb", places.dynamodb_url, "--s3", places.s3_url]
+        self._command += ["--lambda"] if chosen.under_lambda else []
+        self.log = chosen.home / "functions.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it answers. Raises CannotRun with the end of its log."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'shared'}", "PYTHONUNBUFFERED": "1", **CREDENTIALS}
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
+        end = time.monotonic() + READY_S
+        while time.monotonic() < end:
+            if self._process.poll() is not None:
+                tail = "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-12:])
+                raise CannotRun(f"The functions did not start. The end of {self.log}:\n{tail}")
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._chosen.port), timeout=1):
+                return
+            time.sleep(0.05)
+        raise CannotRun(f"The functions were not ready within {READY_S} s; see {self.log}.")
+
+    def stop(self) -> None:
+        if self._process and self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = None
+
+    def __enter__(self) -> Functions:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def watched() -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for pattern in WATCHED for path in ROOT.glob(pattern) if path.is_file()}
+
+
+def reload_on_change(functions: Functions, say: Callable[[str], None], stopping: threading.Event) -> None:
+    """Restart the functions when a file changes; a definition is compiled first."""
+    seen = watched()
+    while not stopping.wait(LOOK_S):
+        now = watched()
+        changed = {path for path in {*seen, *now} if seen.get(path) != now.get(path)}
+        seen = now
+        if not changed:
+            continue
+        if any(path.suffix == ".millrace" for path in changed):
+            compiled = subprocess.run(
+                [sys.executable, "-m", "millrace.cli", "compile"], cwd=ROOT, capture_output=True, text=True, check=False
+            )
+            say(compiled.stdout.strip() or compiled.stderr.strip())
+            if compiled.returncode:
+                continue
+            seen = watched()
+        say(f"{', '.join(sorted(path.name for path in changed)[:3])} changed: restarting the functions ...")
+        functions.stop()
+        try:
+            functions.start()
+            say("The functions are up again.")
+        except CannotRun as failed:
+            say(f"[red]{failed}[/red]")
+
+
+def prepare(places: Places) -> None:
+    """Make the tables and the bucket where they are missing."""
+    import boto3
+    from botocore.exceptions import ClientError
+
+    from millrace.stores.dynamodb import TableNames
+    from millrace.stores.dynamodb.tables import create_tables
+
+    names = TableNames(RESOURCES["QueueTable"], RESOURCES["DeadLetterTable"])
+    create_tables(names, endpoint_url=places.dynamodb_url, region=REGION)
+    bucket = boto3.client("s3", endpoint_url=places.s3_url, region_name=REGION)
+    with contextlib.suppress(ClientError):  # it is there
+        bucket.create_bucket(Bucket=RESOURCES["BodyBucket"], CreateBucketConfiguration={"LocationConstraint": REGION})
+
+
+def run(chosen: Options, console: Console, stopping: threading.Event) -> None:
+    """Start everything, show the way of a webhook, wait for Ctrl-C."""
+    demand_free(chosen.port, "--port", "the gateway")
+    demand_free(chosen.dynamodb_port, "--dynamodb-port", "DynamoDB Local")
+    demand_free(chosen.s3_port, "--s3-port", "S3")
+    say = console.print
+    with contextlib.ExitStack() as running, console.status("Starting DynamoDB Local ...") as status:
+        dynamodb = running.enter_context(DynamoDbLocal(port=chosen.dynamodb_port, data=chosen.home / "dynamodb"))
+        status.update("Starting S3 ...")
+        stack = MiniStack(port=chosen.s3_port, services=("s3",), objects=chosen.home / "s3")
+        s3 = running.enter_context(stack)
+        places = Places(chosen.home, dynamodb.url, s3.url)
+        prepare(places)
+        status.update("Starting the functions ...")
+        functions = running.enter_context(Functions(chosen, places))
+        status.stop()
+        url = f"http://127.0.0.1:{chosen.port}"
+        token = development_token(places)
+        announce(console, chosen, places, url)
+        if chosen.tour and not stopping.is_set():
+            take_the_tour(console, url, token, places.secrets()["PAGERDUTY_WEBHOOK_SECRET"], stopping)
+        say("[dim]Ctrl-C stops everything that was started here.[/dim]")
+        if chosen.reload:
+            reload_on_change(functions, say, stopping)
+        while not stopping.wait(0.5):
+            pass
+        say("Stopping ...")
+    say("Stopped. The data stays in " + shown(chosen.home) + ".")
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def announce(console: Console, chosen: Options, places: Places, url: str) -> None:
+    """URLs, where the token is, and a line to try."""
+    token = shown(chosen.home / "token")
+    lines = [
+        ("API", url),
+        ("console", f"{url}/console"),
+        ("webhooks", f"{url}/hook/PagerDutyAlert"),
+        ("DynamoDB", places.dynamodb_url),
+        ("S3", places.s3_url),
+        ("token", f"in {token} (yours only); export MILLRACE_TOKEN=$(cat {token})"),
+        ("logs", shown(chosen.home / "functions.log")),
+    ]
+    console.print("[bold]Millrace runs.[/bold]" + (" [dim](under awslambdaric)[/dim]" if chosen.under_lambda else ""))
+    for name, value in lines:
+        console.print(f"  {name:10}{value}", highlight=False, soft_wrap=True)
+    console.print(
+        f'  try:      curl -H "Authorization: Bearer $(cat {token})" {url}/v1/queues',
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def main(arguments: list[str]) -> int:
+    console = Console()
+    stopping = threading.Event()
+
+    def stop(_number: int, _frame: object) -> None:
+        if stopping.is_set():
+            raise KeyboardInterrupt  # a second Ctrl-C: do not wait
+        stopping.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]
+    os.environ.update(CREDENTIALS)
+    chosen = options(arguments)
+    try:
+        with only_one(chosen.home):
+            run(chosen, console, stopping)
+    except (CannotRun, EngineMissing) as failed:
+        console.print(f"[red]error:[/red] {failed}", highlight=False, soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
