@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
+PIPE_WIDTH = 240
 COLOURS = {"ready": "green", "done": "green", "waiting": "yellow", "claimed": "cyan", "dead": "red", "paused": "yellow"}
 
 
@@ -36,7 +38,9 @@ def table_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], title: s
 def print_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], title: str = "") -> None:
     from rich.console import Console
 
-    Console().print(table_of(columns, rows, title))
+    # Into a pipe a table is as wide as it needs to be: a folded word cannot be searched for.
+    console = Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
+    console.print(table_of(columns, rows, title))
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
