@@ -8,6 +8,7 @@ from millrace.cli import queues, work
 from millrace.cli.completion import completion_command
 from millrace.cli.dead_letters import dlq
 from millrace.cli.definitions import compile_command, explain_command, format_command
+from millrace.cli.doctor import dev_command, doctor_command
 from millrace.cli.openapi import openapi_command
 from millrace.cli.send import send_command
 from millrace.cli.tokens import tokens
@@ -35,5 +36,7 @@ for command in (
     send_command,
     openapi_command,
     completion_command,
+    dev_command,
+    doctor_command,
 ):
     main.add_command(command)

@@ -1,0 +1,131 @@
+"""`millrace doctor` says what is wrong with a set-up and what to do; `millrace dev` starts the local stack."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+#: Ports of the local stack, and the option that changes each.
+PORTS = {8080: "--port", 8000: "--dynamodb-port", 8001: "--s3-port"}
+PACKAGES = ("boto3", "pynamodb", "aws_lambda_powertools", "chalice", "yaml", "rich", "httpx")
+#: A folder is a checkout where these are.
+SIGNS = ("template.yaml", "infra/local/run.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    name: str
+    good: bool
+    found: str
+    remedy: str = ""  #: what to type
+
+
+def checkout(start: Path) -> Path | None:
+    """The checkout that a folder belongs to."""
+    return next((folder for folder in (start, *start.parents) if all((folder / sign).exists() for sign in SIGNS)), None)
+
+
+def examine(root: Path) -> Iterator[Finding]:
+    """Everything that the local stack needs, in the order in which it needs it."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding(
+        "Python", sys.version_info >= (3, 11), version, "use Python 3.11 or newer: make PYTHON=python3.11 run"
+    )
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    yield Finding("packages", not missing, f"missing: {', '.join(missing)}" if missing else "all there", "make install")
+    yield from _engines(root)
+    yield _definitions(root)
+    yield from _ports()
+    yield from _private_files(root)
+
+
+def _engines(root: Path) -> Iterator[Finding]:
+    sys.path.insert(0, str(root))
+    from infra.local.dynamodb import EngineMissing, find_jar, find_java  # type: ignore[import-not-found,unused-ignore]
+    from infra.local.ministack import find_ministack  # type: ignore[import-not-found,unused-ignore]
+
+    finders: tuple[tuple[str, Callable[[], object], str], ...] = (
+        ("Java 17", find_java, "install it (Debian: openjdk-17-jre-headless) or set JAVA_HOME"),
+        ("DynamoDB Local", find_jar, "make engines"),
+        ("S3 (MiniStack)", find_ministack, "make ministack"),
+    )
+    for name, find, remedy in finders:
+        try:
+            yield Finding(name, good=True, found=str(find()))
+        except EngineMissing as error:
+            yield Finding(name, good=False, found=str(error), remedy=remedy)
+
+
+def _definitions(root: Path) -> Finding:
+    """The compiled definitions must be what the text says."""
+    compiled = root / "infra" / "definitions.json"
+    remedy = "millrace compile"
+    try:
+        json.loads(compiled.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        return Finding("definitions", good=False, found=f"{compiled.name}: {error}", remedy=remedy)
+    newest = max((path.stat().st_mtime for path in (root / "infra" / "queues").glob("*.millrace")), default=0.0)
+    if newest > compiled.stat().st_mtime:
+        return Finding("definitions", good=False, found="older than infra/queues", remedy=remedy)
+    return Finding("definitions", good=True, found=str(compiled.relative_to(root)))
+
+
+def _ports() -> Iterator[Finding]:
+    for port, option in PORTS.items():
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+                yield Finding(f"port {port}", good=True, found="free")
+            except OSError:
+                remedy = f"is the stack running? else choose another with {option} N"
+                yield Finding(f"port {port}", good=False, found="taken", remedy=remedy)
+
+
+def _private_files(root: Path) -> Iterator[Finding]:
+    for name in ("token", "secrets.json"):
+        path = root / ".local" / name
+        if path.exists():
+            mode = path.stat().st_mode & 0o777
+            yield Finding(f".local/{name}", mode == 0o600, f"mode {mode:o}", f"chmod 600 .local/{name}")
+
+
+@click.command("doctor")
+def doctor_command() -> None:
+    """Look at everything that the local stack needs, and say what to do about what is missing."""
+    root = _root()
+    findings = list(examine(root))
+    for finding in findings:
+        mark = click.style("ok  ", fg="green") if finding.good else click.style("no  ", fg="red")
+        click.echo(f"{mark}{finding.name:16}{finding.found}")
+        if not finding.good:
+            click.echo(f"    {'':16}{click.style(finding.remedy, bold=True)}")
+    wrong = sum(not finding.good for finding in findings)
+    click.echo("All is well." if not wrong else f"{wrong} to mend.")
+    raise SystemExit(1 if wrong else 0)
+
+
+@click.command("dev", context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def dev_command(options: tuple[str, ...]) -> None:
+    """Start the local stack, as `make run` does; `millrace dev --help` shows its options."""
+    program = str(_root() / "infra" / "local" / "run.py")
+    # In place of this process: a parent in between would get Ctrl-C as well, and could not wait for an orderly end.
+    os.execv(sys.executable, [sys.executable, program, *options])  # noqa: S606
+
+
+def _root() -> Path:
+    root = checkout(Path.cwd())
+    if root is None:
+        raise click.ClickException("This is no checkout of Millrace: go into one (the folder with template.yaml).")
+    return root
