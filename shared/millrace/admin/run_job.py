@@ -26,7 +26,7 @@ PAGE = 50
 LEASE_MS = 60_000
 #: Progress is saved (and the lease kept) after so many letters or so much time, whichever comes first.
 SAVE_EVERY = 25
-SAVE_MS = 5_000
+SAVE_MS = 1_000
 #: A slice ends so long before its time does: enough for the letter in hand and the last save.
 MARGIN_MS = 3_000
 KEPT_FAILURES = 10

@@ -1,0 +1,74 @@
+// Calls of the admin API. The token lives in this module's memory and nowhere else.
+
+const root = new URL("admin/", location.href.split("#")[0]);
+let token = "";
+let tenant = "";
+
+export class Problem extends Error {
+  constructor(status, document) {
+    super(document.detail ?? document.message ?? "The server gave no reason.");
+    this.status = status;
+    this.code = document.code ?? "";
+    this.title = document.title;
+    this.correlation = document.correlation_id;
+  }
+}
+
+export function use(newToken, newTenant = "") {
+  token = newToken;
+  tenant = newTenant;
+}
+
+export const signedIn = () => token !== "";
+
+async function send(method, path, { query = {}, body, headers = {}, signal } = {}) {
+  const url = new URL(path, root);
+  for (const [name, value] of Object.entries(query)) if (value) url.searchParams.set(name, value);
+  if (tenant) url.searchParams.set("tenant_id", tenant);
+  const given = { Authorization: `Bearer ${token}`, ...headers };
+  if (body !== undefined) given["Content-Type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(url, {
+      method, headers: given, signal, cache: "no-store", credentials: "omit", redirect: "error",
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, { title: "No connection", detail: "The server could not be reached." });
+  }
+  if (!answer.ok) throw new Problem(answer.status, await answer.json().catch(() => ({})));
+  return answer;
+}
+
+const json = async (...given) => (await send(...given)).json();
+const queue = (name) => `queues/${encodeURIComponent(name)}`;
+const key = () => ({ "Idempotency-Key": crypto.randomUUID() });
+
+export const api = {
+  whoami: () => json("GET", "whoami"),
+  queues: (signal) => json("GET", "queues", { signal }),
+  queue: (name, signal) => json("GET", queue(name), { signal }),
+  entries: (name, query, signal) => json("GET", `${queue(name)}/messages`, { query, signal }),
+  claims: (name, query, signal) => json("GET", `${queue(name)}/claims`, { query, signal }),
+  letters: (name, query, signal) => json("GET", `${queue(name)}/dead-letters`, { query, signal }),
+  message: (name, id, signal) => json("GET", `${queue(name)}/messages/${encodeURIComponent(id)}`, { signal }),
+  body: async (name, id, whole = false) => {
+    const headers = whole ? {} : { Range: "bytes=0-262143" };
+    const answer = await send("GET", `${queue(name)}/messages/${encodeURIComponent(id)}/body`, { headers });
+    return new Uint8Array(await answer.arrayBuffer());
+  },
+  pause: (name) => json("POST", `${queue(name)}/pause`),
+  resume: (name) => json("POST", `${queue(name)}/resume`),
+  release: (name, id) => json("POST", `${queue(name)}/messages/${encodeURIComponent(id)}/release`),
+  replay: (name, letter) => json("POST", `${queue(name)}/dead-letters/${letter}/replay`, { headers: key() }),
+  purge: (name, letter) => json("DELETE", `${queue(name)}/dead-letters/${letter}`),
+  dryRun: (name, filter) => json("POST", `${queue(name)}/dry-run`, { body: { filter } }),
+  startJob: (name, body) => json("POST", `${queue(name)}/jobs`, { body, headers: key() }),
+  jobs: (name, signal) => json("GET", name ? `${queue(name)}/jobs` : "jobs", { signal }),
+  job: (name, id, signal) => json("GET", `${queue(name)}/jobs/${id}`, { signal }),
+  cancelJob: (name, id) => json("POST", `${queue(name)}/jobs/${id}/cancel`),
+  resumeJob: (name, id) => json("POST", `${queue(name)}/jobs/${id}/resume`),
+  audit: (query, signal) => json("GET", "audit", { query, signal }),
+  search: (q, signal) => json("GET", "search", { query: { q }, signal }),
+};

@@ -1,0 +1,45 @@
+// Who did what; and what a search finds.
+
+import { api } from "./api.js";
+import { badge, empty, failure, fill, h, link, loading, phase, short, table, time, to } from "./dom.js";
+import { paged } from "./parts.js";
+
+const words = (action) => action.replace(/^admin_/, "").replaceAll("_", " ");
+const ACTIONS = ["pause", "resume", "release", "replay_dead_letter", "purge_dead_letter", "start_job", "cancel_job", "resume_job"];
+const tone = (outcome) => ({ ok: "good", done: "good", started: "warn", cancelled: "" }[outcome] ?? "bad");
+
+export function auditView(main) {
+  const action = h("select", { id: "a-action", name: "action" }, h("option", { value: "" }, "any"), ACTIONS.map((name) => h("option", { value: `admin_${name}` }, words(name))), h("option", { value: "job_ended" }, "job ended"));
+  const field = (name, label) => h("div", { class: "field" }, h("label", { for: `a-${name}` }, label), h("input", { id: `a-${name}`, name, autocomplete: "off" }));
+  const form = h("form", { class: "filters", "aria-label": "Filter the audit trail", onsubmit: (event) => { event.preventDefault(); list.first(); } },
+    h("div", { class: "field" }, h("label", { for: "a-action" }, "Action"), action), field("queue", "Queue"), field("token_id", "Token id"), field("subject", "Message, letter or job"), field("outcome", "Outcome"),
+    h("div", { class: "bar" }, h("button", { type: "submit" }, "Filter")));
+  const list = paged((cursor) => api.audit({ ...Object.fromEntries(new FormData(form)), limit: 50, cursor }), ({ deeds, next }) => (deeds.length || next
+    ? table("Audit trail", [["When"], ["Who"], ["What"], ["Queue"], ["On"], ["Asked for"], ["Outcome"], ["Result"]], deeds.map((deed) => h("tr", {},
+      h("td", {}, time(deed.at)), h("td", {}, deed.name, h("small", { class: "mono" }, deed.token_id)), h("td", {}, words(deed.action)),
+      h("td", {}, deed.queue ? link(to.queue(deed.queue), deed.queue) : "–"), h("td", { class: "mono", title: deed.subject }, deed.subject ? short(deed.subject) : "–"),
+      h("td", { class: "error mono" }, deed.detail || "–"), h("td", {}, badge(deed.outcome, tone(deed.outcome))), h("td", { class: "mono", title: deed.result }, deed.result.includes(" ") ? deed.result : short(deed.result) || "–"))))
+    : empty("Nothing was changed", "Every pause, replay, purge and release leaves a line here, kept for a year.")));
+  fill(main, h("div", { class: "head" }, h("h1", { tabindex: "-1" }, "Audit")), h("div", { class: "card" }, form, list.node));
+}
+
+export function searchView(main, wanted) {
+  const box = h("div", { class: "card" }, loading(3));
+  fill(main, h("div", { class: "head" }, h("h1", { tabindex: "-1" }, "Search")), h("p", { class: "muted" }, "For ", h("code", {}, wanted)), box);
+  async function look() {
+    try {
+      const { found, complete } = await api.search(wanted);
+      if (found.length === 1 && (found[0].message_id === wanted || wanted.endsWith(found[0].message_id))) {
+        location.replace(to.message(found[0].queue, found[0].message_id));
+        return;
+      }
+      fill(box, found.length === 0
+        ? empty("Nothing found", complete ? "No message has this id, and none that is queued or dead has it as its correlation id." : "Not among what could be looked through: the queues are deep. A message id is always found.")
+        : table("Found", [["Queue"], ["Message"], ["State"], ["Received"], ["Correlation id"]], found.map((item) => h("tr", {},
+          h("td", {}, link(to.queue(item.queue), item.queue)), h("td", { class: "mono" }, link(to.message(item.queue, item.message_id), item.message_id)),
+          h("td", {}, phase(item.phase)), h("td", {}, time(item.at, { ago: true })), h("td", { class: "mono" }, item.correlation_id)))),
+      found.length > 0 && !complete && h("p", { class: "muted pad" }, "There may be more: the queues are deeper than one search looks."));
+    } catch (error) { fill(box, failure(error, look)); }
+  }
+  look();
+}

@@ -1,0 +1,47 @@
+"""A browser, where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from infra.local.dynamodb import REGION
+from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
+from tests.console.stack import Stack, find_browser, serving
+
+
+@pytest.fixture
+def stack(engine_url: str, tables: TableNames, tenant: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    store = DynamoStore(dynamodb_client(endpoint_url=engine_url, region=REGION), tables)
+    with serving(store, tenant, monkeypatch) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Headless Chromium, started once a run."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="the console was NOT driven: no Playwright here")
+    found = find_browser()
+    if found is None:
+        pytest.skip("the console was NOT driven: no Chromium here (install chromium, or set MILLRACE_CHROMIUM)")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Any, stack: Stack) -> Iterator[Any]:
+    """A page that fails the test where the browser complains: a script error, or something that the policy stopped."""
+    context = browser.new_context(viewport={"width": 1360, "height": 860}, reduced_motion="reduce")
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    page.goto(f"{stack.url}/console")
+    yield page
+    context.close()
+    expected = ("status of 403", "status of 401", "status of 404")
+    assert [text for text in complaints if not any(known in text for known in expected)] == []

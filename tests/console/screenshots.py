@@ -1,0 +1,93 @@
+"""`python -m tests.console.screenshots`: the main views for the README, into infra/screenshots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
+from millrace.stores.dynamodb.tables import create_tables
+from tests.console.stack import Stack, find_browser, furnish, serving, work_off
+
+FOLDER = Path("infra/screenshots")
+TABLES = TableNames("millrace-console-queue", "millrace-console-dead-letters")
+
+
+def shoot(page: Any, stack: Stack, message_id: str) -> None:
+    def save(name: str) -> None:
+        page.wait_for_timeout(400)
+        page.screenshot(path=FOLDER / f"{name}.png")
+
+    def go(place: str, text: str) -> None:
+        page.evaluate("(place) => { location.hash = place; }", place)
+        page.get_by_text(text).first.wait_for()
+
+    page.goto(f"{stack.url}/console")
+    save("sign-in")
+    page.get_by_label("Token").fill(stack.token)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("link", name="GitHubEvents").wait_for()
+    for count in (1, 3, 2, 4, 1):
+        page.wait_for_timeout(3_100)
+        work_off(stack, "GitHubEvents", count)
+        work_off(stack, "OutboundMail", count)
+    page.wait_for_timeout(3_200)
+    save("queues")
+    go("#/queues/WebhookIngress/dead", "no answer within 10 s")
+    save("dead-letters")
+    page.get_by_role("button", name="Replay these…").click()
+    page.locator("#dry-count").wait_for()
+    save("replay-dry-run")
+    page.get_by_label("Per second").fill("2")
+    page.locator("dialog button.primary").click()
+    page.locator("dialog progress").wait_for()
+    page.wait_for_timeout(3_000)
+    save("replay-progress")
+    page.get_by_role("button", name="Close").last.click()
+    go(f"#/queues/WebhookIngress/messages/{message_id}", "What happened")
+    page.locator("pre.code").wait_for()
+    page.set_viewport_size({"width": 1360, "height": 1180})
+    save("message")
+    page.set_viewport_size({"width": 1360, "height": 760})
+    go("#/queues/GitHubEvents/claims", "worker-1")
+    save("claims")
+    go("#/queues/WebhookIngress/definition", "What it promises")
+    save("definition")
+    go("#/queues/WebhookIngress/jobs", "Replay")
+    save("jobs")
+    go("#/audit", "Asked for")
+    page.get_by_role("cell", name="start job").first.wait_for()
+    save("audit")
+    page.get_by_role("button", name="Switch between").click()
+    go("#/", "NightlyReports")
+    page.wait_for_timeout(3_200)
+    save("queues-dark")
+    go(f"#/queues/WebhookIngress/messages/{message_id}", "What happened")
+    page.locator("pre.code").wait_for()
+    save("message-dark")
+
+
+def main() -> None:
+    import os
+
+    from playwright.sync_api import sync_playwright
+
+    os.environ.update(CREDENTIALS)
+    FOLDER.mkdir(exist_ok=True)
+    with DynamoDbLocal() as engine, pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        create_tables(TABLES, endpoint_url=engine.url, region=REGION)
+        store = DynamoStore(dynamodb_client(endpoint_url=engine.url, region=REGION), TABLES)
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox", "--disable-gpu"])
+        context = browser.new_context(
+            viewport={"width": 1360, "height": 760}, color_scheme="light", reduced_motion="reduce"
+        )
+        with serving(store, "acme", patch) as stack:
+            shoot(context.new_page(), stack, furnish(stack))
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

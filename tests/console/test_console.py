@@ -1,0 +1,234 @@
+"""The console in a browser: what an operator does on a bad day."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace.claim import claim
+from millrace.enqueue import enqueue
+from millrace.finish import ack
+from millrace.message import Draft
+from tests.console.stack import MARKUP, Stack, bury_many, stuck
+
+
+def sign_in(page: Any, token: str) -> None:
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("heading", name="Queues").wait_for()
+
+
+def test_from_a_stuck_message_to_its_success(page: Any, stack: Stack, tmp_path: Path) -> None:
+    stack.clock.by = -600_000
+    message_id = stuck(stack)
+    stack.clock.by = 0
+    sign_in(page, stack.token)
+    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="WebhookIngress"))
+    row.get_by_role("link", name="1", exact=True).click()
+    page.get_by_text("no answer within 10 s").wait_for()
+    page.locator(f'a[title="{message_id}"]').click()
+    page.get_by_role("heading", name=message_id).wait_for()
+    timeline = page.locator(".timeline")
+    timeline.get_by_text("Dead letter").wait_for()
+    assert timeline.get_by_text("TimeoutError").count() >= 3
+    page.go_back()
+    page.get_by_role("button", name="Replay these…").click()
+    page.locator("#dry-count").wait_for()
+    assert page.locator("#dry-count").text_content() == "1"
+    page.get_by_role("button", name="Replay 1").click()
+    page.locator("dialog .badge", has_text="done").wait_for()
+    page.get_by_role("button", name="Close").last.click()
+    page.get_by_role("link", name="yes").click()
+    page.get_by_role("heading", name=message_id).wait_for(state="detached")
+    page.locator(".head .badge", has_text="ready").wait_for()
+    queue = stack.queue("WebhookIngress")
+    (held,) = claim(queue, owner="worker-9", limit=1).claims
+    page.locator(".head .badge", has_text="claimed").wait_for()
+    ack(queue, [held.entry], [b'{"ok":true}'])
+    page.locator(".head .badge", has_text="done").wait_for()
+    assert held.message.origin == message_id
+    page.screenshot(path=tmp_path / "done.png")
+    assert (tmp_path / "done.png").stat().st_size > 5_000
+
+
+def test_a_payload_full_of_markup_shows_as_text(page: Any, stack: Stack) -> None:
+    queue = stack.queue("GitHubEvents")
+    body = b'{ "big": 12345678901234567890, "html": ' + json.dumps(MARKUP).encode() + b" }"
+    receipt = enqueue(queue, Draft(body, correlation_id="corr-markup", source=MARKUP[:64], headers={"x-evil": MARKUP}))
+    sign_in(page, stack.token)
+    page.keyboard.press("/")
+    page.keyboard.type(receipt.message_id)
+    page.keyboard.press("Enter")
+    code = page.locator("pre.code")
+    code.get_by_text("12345678901234567890").wait_for()
+    assert json.dumps(MARKUP) in code.text_content()
+    page.get_by_role("button", name="Raw").click()
+    assert page.locator("pre.code").text_content() == body.decode()
+    assert page.title().endswith("Millrace")
+    assert page.locator("main img, main script, main b", has_text="bold").count() == 0
+    page.fill("#q", "corr-markup")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name=receipt.message_id).wait_for()
+
+
+def test_nothing_runs_but_the_consoles_own_files(page: Any, stack: Stack) -> None:
+    answer = page.request.get(f"{stack.url}/console")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "require-trusted-types-for 'script'" in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    for name in Path("functions/admin/console").iterdir():
+        text = name.read_text()
+        assert "innerHTML" not in text
+        assert "style=" not in text
+        assert "https://" not in text
+    other = page.context.new_page()
+    other.goto(f"{stack.url}/console")
+    try_markup = "() => { try { document.body.innerHTML = '<i>x</i>'; return 'set'; } catch (e) { return e.name; } }"
+    refused = other.evaluate(try_markup)
+    assert refused == "TypeError"
+
+
+def test_the_token_is_kept_in_memory_only(page: Any, stack: Stack) -> None:
+    sign_in(page, stack.token)
+    kept = page.evaluate("() => JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie + location.href")
+    assert stack.token not in kept
+    page.reload()
+    page.get_by_label("Token").wait_for()
+
+
+def test_a_wrong_token_is_told_in_words(page: Any, stack: Stack) -> None:
+    page.get_by_label("Token").fill("mrt_nothing")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("alert").get_by_text("does not open the console").wait_for()
+
+
+def test_who_may_only_look_is_offered_no_purge(page: Any, stack: Stack) -> None:
+    sign_in(page, stack.reader)
+    page.get_by_role("link", name="OutboundMail").click()
+    page.get_by_text("No dead letters").wait_for()
+    assert not page.get_by_role("button", name="Purge…").is_visible()
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_text("it needs scope operate").wait_for()
+
+
+def test_pause_and_resume(page: Any, stack: Stack) -> None:
+    sign_in(page, stack.token)
+    page.get_by_role("link", name="OutboundMail").click()
+    page.get_by_role("button", name="Pause").click()
+    page.locator(".head .badge", has_text="paused").wait_for()
+    assert stack.queue("OutboundMail").state(fresh=True).paused_by == "olga"
+    page.get_by_role("button", name="Resume").click()
+    page.locator(".head .badge", has_text="paused").wait_for(state="detached")
+    page.get_by_role("link", name="Audit").click()
+    page.get_by_role("cell", name="pause", exact=True).wait_for()
+
+
+def test_a_purge_waits_for_the_typed_name(page: Any, stack: Stack) -> None:
+    enqueue(stack.queue("OutboundMail"), Draft(b"{}"))
+    sign_in(page, stack.token)
+    page.get_by_role("link", name="OutboundMail").click()
+    page.get_by_role("button", name="Purge…").click()
+    go = page.get_by_role("button", name="Purge the queue")
+    assert go.is_disabled()
+    page.get_by_label("to confirm").fill("outboundmail")
+    assert go.is_disabled()
+    page.get_by_label("to confirm").fill("OutboundMail")
+    go.click()
+    page.locator(".job .badge", has_text="done").wait_for()
+    assert (
+        stack.queue("OutboundMail").store.read_lane(stack.queue("OutboundMail").partitions()[0], "R#", "R#~", 5).items
+        == ()
+    )
+
+
+def test_ten_thousand_dead_letters_come_in_pages(page: Any, stack: Stack) -> None:
+    bury_many(stack, "GitHubEvents", 10_000)
+    sign_in(page, stack.token)
+    page.get_by_role("link", name="GitHubEvents").click()
+    rows = page.locator("tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == 50
+    first = rows.first.text_content()
+    page.get_by_role("button", name="Older →").click()
+    page.get_by_text("Page 2").wait_for()
+    assert rows.count() == 50
+    assert rows.first.text_content() != first
+    page.get_by_role("button", name="← Newer").click()
+    page.get_by_text("Page 1").wait_for()
+    page.get_by_role("button", name="Replay these…").click()
+    page.locator("#dry-count").wait_for(timeout=60_000)
+    counted = page.locator("#dry-count").text_content()
+    assert counted == "10,000" or counted.endswith("+"), "all of them, or as many as could be counted in time"
+
+
+def test_by_keyboard_alone(page: Any, stack: Stack) -> None:
+    sign_in(page, stack.token)
+    page.get_by_role("link", name="OutboundMail").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="OutboundMail").wait_for()
+    assert page.evaluate("() => document.activeElement.tagName") == "H1"
+    page.get_by_role("tab", name="Dead letters").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.get_by_text("Nothing is ready").wait_for()
+    assert page.evaluate("() => document.activeElement.id") == "tab-ready"
+
+
+def test_every_control_has_a_name_and_every_page_one_heading(page: Any, stack: Stack) -> None:
+    stack.clock.by = -600_000
+    message_id = stuck(stack)
+    stack.clock.by = 0
+    sign_in(page, stack.token)
+    places = ["#/", "#/jobs", "#/audit", f"#/queues/WebhookIngress/messages/{message_id}"]
+    places += [f"#/queues/WebhookIngress/{tab}" for tab in ("dead", "ready", "waiting", "claims", "jobs", "definition")]
+    for place in places:
+        page.evaluate("(place) => { location.hash = place; }", place)
+        page.locator("main .loading").first.wait_for(state="detached")
+        assert page.locator("main h1").count() == 1, place
+        nameless = page.evaluate(
+            """() => [...document.querySelectorAll('button, input, select, a')].filter((node) =>
+                !(node.textContent.trim() || node.getAttribute('aria-label') || node.labels?.length))
+                .map((node) => node.outerHTML)"""
+        )
+        assert nameless == [], place
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_in_both_schemes(page: Any, stack: Stack, scheme: str) -> None:
+    """WCAG AA, measured on what is painted: 4.5 to 1."""
+    page.emulate_media(color_scheme=scheme)
+    sign_in(page, stack.token)
+    page.get_by_role("link", name="OutboundMail").wait_for()
+    worst = page.evaluate(CONTRAST)
+    assert worst[0] >= 4.5, worst
+    page.get_by_role("button", name="Switch between").click()
+    assert page.evaluate("() => document.documentElement.dataset.theme") == ("dark" if scheme == "light" else "light")
+    assert page.evaluate(CONTRAST)[0] >= 4.5
+
+
+CONTRAST = """() => {
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+  const ground = (node) => {
+    for (; node; node = node.parentElement) {
+      const colour = parse(getComputedStyle(node).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const written = (node) => [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+  let worst = [99, ''];
+  for (const node of document.querySelectorAll('body *')) {
+    if (!written(node) || !node.checkVisibility() || node.closest('.unseen, .skip')) continue;
+    const pair = [light(parse(getComputedStyle(node).color)), light(ground(node))].sort((a, b) => b - a);
+    const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
+    if (ratio < worst[0]) worst = [ratio, node.outerHTML.slice(0, 200)];
+  }
+  return worst;
+}"""
