@@ -35,6 +35,7 @@ class Stats:
     exact: bool  #: false when the queue is too deep to count: then `ready` is what the depth leaves over
     by_project: Mapping[str, int] = field(default_factory=dict)  #: of the entries counted
     totals: Mapping[str, int] = field(default_factory=dict)
+    open_targets: Mapping[str, int] = field(default_factory=dict)  #: target that is down → when it is probed next
 
 
 def stats(queue: Queue) -> Stats:
@@ -62,6 +63,7 @@ def stats(queue: Queue) -> Stats:
         exact=complete,
         by_project=Counter(entry.project for entry in counted),
         totals={"arrived": state.arrived, "done": state.done, "failed": state.failed, "dead": state.dead},
+        open_targets={name: opening.until for name, opening in state.openings.items()},
     )
 
 

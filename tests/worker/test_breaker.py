@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millrace.enqueue import enqueue_all
-from millrace.inspect import list_entries
+from millrace.inspect import list_entries, stats
 from millrace.message import Draft, Entry
 from millrace.queue import Queue
 from millrace.spec import Delivery, Jitter, Ordering
@@ -128,3 +128,8 @@ def test_in_a_fifo_queue_a_failed_probe_is_charged(bench: Bench) -> None:
 def test_a_breaker_of_a_target_that_is_no_longer_defined_holds_nothing(bench: Bench, endpoint: Endpoint) -> None:
     endpoint.drain()
     assert Breakers(endpoint.queue, ["command:Other.Thing"]).passage(endpoint.queue).limit > 1
+
+
+def test_an_open_breaker_shows_in_the_statistics(bench: Bench, endpoint: Endpoint) -> None:
+    endpoint.drain()
+    assert stats(endpoint.queue).open_targets == {TARGET: bench.clock() + FIRST_MS}

@@ -10,7 +10,7 @@ a few batches of acks are unwritten.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import Condition, Lock
 
 from millrace.queue import Queue
@@ -27,11 +27,12 @@ UNWRITTEN = 4 * BATCH
 class Pipeline:
     """Runs by stage. Every method is one step under the lock; the waits give it up."""
 
-    def __init__(self, queue: Queue, concurrency: int, wait: Wait) -> None:
+    def __init__(self, queue: Queue, concurrency: int, wait: Wait, stopped: Callable[[], bool] = lambda: False) -> None:
         self.fifo = queue.spec.ordering is Ordering.FIFO
         self.concurrency = 1 if self.fifo else concurrency
         self._queue = queue
         self._wait = wait
+        self._stopped = stopped
         self._lock = Lock()
         self._startable = Condition(self._lock)
         self._move = Condition(self._lock)
@@ -113,7 +114,7 @@ class Pipeline:
         """The next run to start, waiting for one and for its turn under the rate limit; None at the end."""
         with self._lock:
             while True:
-                if self._buffer and not self._halted:
+                if self._buffer and not self._halted and not self._stopped():
                     early = self._buffer[0].start_at - self._queue.now()
                     if early <= 0:
                         run = self._buffer.popleft()

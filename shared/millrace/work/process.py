@@ -58,6 +58,7 @@ class Process:
         """SIGTERM and SIGINT stop it; a second one ends it at once."""
 
         def stop(number: int, _frame: FrameType | None) -> None:
+            self._time.mark(signal.Signals(number).name)
             signal.signal(number, signal.SIG_DFL)
             # A handler must not take locks that the interrupted thread may hold.
             Thread(target=self.stop, args=(GRACE_S, signal.Signals(number).name), daemon=True).start()

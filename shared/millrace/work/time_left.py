@@ -54,6 +54,10 @@ class TimeLeft:
         for tell in told:
             tell()
 
+    def mark(self, reason: str) -> None:
+        """The part of `stop` that takes no lock, for a signal's handler: nothing more starts from here on."""
+        self.reason = self.reason or reason
+
     @property
     def stopped(self) -> bool:
         return bool(self.reason)

@@ -87,7 +87,9 @@ class Worker:
         spec = queue.spec
         self._pace = Pace(queue, spec.rate_per_second) if spec.rate_per_second else None
         self._counting = Counting()
-        self.pipeline = Pipeline(queue, min(settings.concurrency, spec.max_concurrency), wait)
+        self.pipeline = Pipeline(
+            queue, min(settings.concurrency, spec.max_concurrency), wait, lambda: self._time.stopped
+        )
         self._runners = Runners(
             queue, self.pipeline, self._counting, chain(middleware, handler), self._pace, settings.linger_ms / 1000
         )

@@ -1,0 +1,156 @@
+"""Logs, metrics and middleware: what operators see, and what they must not."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from millrace.enqueue import enqueue_all
+from millrace.message import Draft
+from millrace.spec import Delivery
+from millrace.work import Context, Reject
+from millrace.work.counts import KEPT, Counting
+from millrace.work.middleware import Handler
+from millrace.work.observe import emit_metrics, logging_middleware, spread, tracing_middleware
+from tests.conftest import Bench
+from tests.worker.conftest import drain, put
+
+
+def test_middleware_wraps_the_handler_the_first_outermost(memory_bench: Bench) -> None:
+    queue = memory_bench.queue()
+    put(queue)
+    order: list[str] = []
+
+    def layer(name: str) -> Any:
+        def around(context: Context, run: Handler) -> Any:
+            order.append(f"{name} in")
+            result = run(context)
+            order.append(f"{name} out")
+            return result
+
+        return around
+
+    drain(queue, lambda _context: order.append("work"), middleware=(layer("a"), layer("b")))
+    assert order == ["a in", "b in", "work", "b out", "a out"]
+
+
+def test_middleware_may_answer_in_the_handlers_place(memory_bench: Bench) -> None:
+    queue = memory_bench.queue()
+    put(queue, idempotency_key="k")
+    drain(queue, lambda _context: 1 / 0, middleware=(lambda _context, _run: {"cached": True},))
+    assert put(queue, idempotency_key="k").result == b'{"cached":true}'
+
+
+def test_metrics_are_one_emf_document_for_the_queue(memory_bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    queue = memory_bench.queue(delivery=Delivery(max_attempts=2))
+    enqueue_all(queue, [Draft(b"{}") for _ in range(300)])
+    memory_bench.clock.forward(40)
+    failing = iter([True] * 3 + [False] * 1000)
+
+    def handle(_context: Context) -> None:
+        if next(failing):
+            raise ValueError("secret-text")
+
+    drained = drain(queue, handle, concurrency=1)
+    emit_metrics(queue, drained)
+    document = json.loads(capsys.readouterr().out)
+    assert document["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["queue", "service"]]
+    assert (document["queue"], document["Done"], document["Retried"]) == ("Jobs", [297.0], [3.0])
+    assert set(document["EnqueueToStart"]) == {40.0}
+    assert len(document["EnqueueToStart"]) < 100
+
+
+def test_an_idle_drain_writes_nothing(memory_bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    queue = memory_bench.queue()
+    emit_metrics(queue, drain(queue, lambda _context: None))
+    assert capsys.readouterr().out == ""
+
+
+def test_a_failed_run_is_logged_with_its_fields_and_without_its_body(
+    memory_bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = memory_bench.queue()
+    receipt = put(queue, b'{"card":"4111"}', correlation_id="corr-5")
+
+    def fail(_context: Context) -> None:
+        raise ValueError("broken")
+
+    with caplog.at_level(logging.INFO, logger="millrace.work"):
+        drain(queue, fail, middleware=(logging_middleware,))
+    (record,) = [record for record in caplog.records if getattr(record, "action", "") == "run_failed"]
+    assert vars(record)["message_id"] == receipt.message_id
+    assert (vars(record)["attempt"], vars(record)["correlation_id"], vars(record)["queue"]) == (1, "corr-5", "Jobs")
+    assert "4111" not in str(vars(record))
+
+
+def test_a_control_is_no_warning(memory_bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    queue = memory_bench.queue()
+    put(queue)
+
+    def refuse(_context: Context) -> None:
+        raise Reject("no")
+
+    with caplog.at_level(logging.INFO, logger="millrace.work"):
+        drain(queue, refuse, middleware=(logging_middleware,))
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+
+
+def test_each_run_is_a_subsegment_below_the_invocations(memory_bench: Bench) -> None:
+    class Segment:
+        def __init__(self) -> None:
+            self.annotations: dict[str, Any] = {}
+
+        def __enter__(self) -> Segment:
+            return self
+
+        def __exit__(self, *_error: object) -> None:
+            return
+
+        def put_annotation(self, key: str, value: Any) -> None:
+            self.annotations[key] = value
+
+    class Provider:
+        def __init__(self) -> None:
+            self.parents: list[object] = []
+            self.segments: list[Segment] = []
+
+        def get_trace_entity(self) -> object:
+            return "invocation"
+
+        def set_trace_entity(self, entity: object) -> None:
+            self.parents.append(entity)
+
+        def in_subsegment(self, name: str) -> Segment:
+            self.segments.append(Segment())
+            return self.segments[-1]
+
+    class Tracer:
+        provider = Provider()
+
+    queue = memory_bench.queue()
+    receipt = put(queue)
+    drain(queue, lambda _context: None, middleware=(tracing_middleware(Tracer()),))
+    assert Tracer.provider.parents == ["invocation"]
+    assert Tracer.provider.segments[0].annotations["message_id"] == receipt.message_id
+
+
+def test_a_long_drain_keeps_a_bounded_sample() -> None:
+    counting = Counting()
+    for value in range(20 * KEPT):
+        counting.started(value)
+    kept = counting.counts().latencies_ms
+    assert len(kept) <= KEPT
+    assert abs(sorted(kept)[len(kept) // 2] - 10 * KEPT) < KEPT
+
+
+def test_spread_keeps_the_ends() -> None:
+    assert spread(tuple(range(1_000)), 5) == (0, 250, 500, 749, 999)
+    assert spread((3, 1), 5) == (3, 1)
+
+
+@pytest.fixture
+def memory_bench(memory_store, clock, tenant) -> Bench:  # type: ignore[no-untyped-def]
+    return Bench(memory_store, clock, tenant)

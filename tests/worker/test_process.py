@@ -1,0 +1,91 @@
+"""The worker as a process: it works until SIGTERM, and leaves nothing half done."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.local.dynamodb import REGION
+from millrace.definitions.language.compiler import compile_files
+from millrace.inspect import list_claims
+from millrace.queue import Queue, Runtime
+from millrace.status import Phase, status
+from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
+from millrace.stores.memory import MemoryBlobs
+from tests.worker.conftest import put
+from tests.worker.definitions import compiled
+
+ROOT = Path(__file__).parents[2]
+QUEUE = """app Test { queue Slow {
+  message_type { n: int }
+  max_concurrency: 1
+  map_to: command Slow.Work { n: n }
+} }"""
+
+
+@pytest.fixture
+def process(engine_url: str, tables: TableNames, tenant: str, tmp_path: Path) -> Any:
+    path = tmp_path / "definitions.json"
+    path.write_text(compile_files([("test.millrace", QUEUE.encode())]).text)
+    fifo = tmp_path / "started"
+    os.mkfifo(fifo)
+    environment = {
+        **os.environ,
+        "AWS_REGION": REGION,
+        "AWS_ENDPOINT_URL_DYNAMODB": engine_url,
+        "QUEUE_TABLE": tables.queue,
+        "DEAD_LETTER_TABLE": tables.dead_letters,
+        "BODY_BUCKET": "none",
+        "DEFINITIONS": str(path),
+        "COMMANDS": "tests.worker.slow_bundle",
+        "STARTED": str(fifo),
+        "PYTHONPATH": f"{ROOT / 'shared'}{os.pathsep}{ROOT}",
+    }
+    running = subprocess.Popen(
+        [sys.executable, "-m", "functions.worker", "--tenant", tenant, "--queue", "Slow"],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    yield running, fifo
+    running.kill()
+    running.wait()
+    if running.stdout:
+        running.stdout.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_the_run_finish_and_gives_back_the_rest(
+    number: signal.Signals, process: Any, engine_url: str, tables: TableNames, tenant: str
+) -> None:
+    running, fifo = process
+    queue = _queue(engine_url, tables, tenant)
+    ids = [put(queue, json.dumps({"n": n}).encode()).message_id for n in range(4)]
+    with fifo.open() as started:  # blocks until the command has begun
+        assert started.read(1) == "+"
+        running.send_signal(number)
+    shown, _ = running.communicate(timeout=120)
+    assert running.returncode == 0, shown
+    phases = [status(queue, message_id).phase for message_id in ids]
+    assert phases == [Phase.DONE, Phase.READY, Phase.READY, Phase.READY]
+    assert not list_claims(queue).items
+    assert all(entry.attempts == 0 for entry in _entries(queue, ids))
+
+
+def _entries(queue: Queue, ids: list[str]) -> list[Any]:
+    return [found.entry for found in (status(queue, message_id) for message_id in ids) if found.entry]
+
+
+def _queue(url: str, tables: TableNames, tenant: str) -> Queue:
+    definitions = compiled(QUEUE.removeprefix("app Test {").removesuffix("}"))
+    store = DynamoStore(dynamodb_client(endpoint_url=url, region=REGION), tables)
+    return Runtime(store, MemoryBlobs()).queue(tenant, definitions.queue("Slow").spec)
