@@ -16,11 +16,12 @@ from millrace.claim import Claimed
 from millrace.enqueue import enqueue
 from millrace.errors import StoreUnavailable
 from millrace.finish import ack
-from millrace.message import Draft
+from millrace.message import Draft, Entry
 from millrace.operate import pause
 from millrace.poll import Filter
 from millrace.queue import Queue, Runtime
 from millrace.spec import QueueSpec
+from millrace.store import Page
 from millrace.stores.memory import MemoryBlobs, MemoryStore
 from tests.consumer.virtual_time import PATIENCE, VirtualTime
 
@@ -34,6 +35,14 @@ class Counting(MemoryStore):
         super().__init__()
         self.calls: Counter[str] = Counter()
         self.broken = False
+        self.gate: threading.Event | None = None  #: a lane is read only once this is set
+        self.entered = threading.Event()
+
+    def read_lane(self, pk: str, after: str, upto: str, limit: int) -> Page[Entry]:
+        if self.gate is not None:
+            self.entered.set()
+            assert self.gate.wait(PATIENCE)
+        return super().read_lane(pk, after, upto, limit)
 
     def __getattribute__(self, name: str) -> Any:
         if name in READS:
@@ -105,6 +114,19 @@ def test_two_hundred_waiting_consumers_cost_one_read_a_second(room: Room, time: 
     assert time.now == before, "no time passed between the message and its delivery"
     time.settle(199)
     assert sum(future.done() for future in futures) == 1
+
+
+def test_while_one_reads_nobody_else_does(room: Room, time: VirtualTime) -> None:
+    room.wait()
+    room.store.gate = threading.Event()
+    reads = room.store.reads()
+    time.forward(1_000)
+    assert room.store.entered.wait(PATIENCE)
+    for _ in range(3):
+        room.wait()
+    assert room.store.reads() == reads + 1
+    room.store.gate.set()
+    time.settle(4)
 
 
 def test_consumers_that_come_and_go_on_an_idle_queue_cost_no_more(room: Room, time: VirtualTime) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from millrace.api.consuming import BODY_BUDGET
+from millrace.api.finishing import Finish, rounds
 from millrace.api.handles import Handles
 from millrace.api.looking import MAX_PART
 from millrace.api.service import Service
@@ -386,3 +387,13 @@ def test_a_repeated_batch_request_makes_no_second_batch(call: Caller) -> None:
     )
     assert [line["message_id"] for line in first] == [line["message_id"] for line in again]
     assert len(call.dequeue(max=10)) == 2
+
+
+def test_no_round_of_a_batch_names_an_entry_twice(call: Caller, service: Service, tenant: str) -> None:
+    """DynamoDB fails a whole batch that writes one key twice, after it has applied a part of it."""
+    call.enqueue("a")
+    call.enqueue("b")
+    queue = service.queue(tenant, "Jobs")
+    one, two = (service.handles.read(queue, held["claim"]) for held in call.dequeue(max=2))
+    finishes = {n: Finish(held, {}) for n, held in enumerate((one, two, one, one, two))}
+    assert list(rounds(finishes)) == [[0, 1], [2, 4], [3]]

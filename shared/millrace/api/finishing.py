@@ -155,13 +155,13 @@ class Verb:
                 finishes[number_] = self.finish(service, queue, self.kind.read(f"items[{number_}]", value))
             except MillraceError as error:
                 outcomes[number_] = error
-        for numbers in _rounds(finishes):
+        for numbers in rounds(finishes):
             outcomes.update(zip(numbers, self.run(service, queue, [finishes[n] for n in numbers]), strict=True))
         lines = [item_of(200, outcomes[n], call.correlation_id) for n in range(len(call.body["items"]))]
         return Answer(200, {"items": lines})
 
 
-def _rounds(finishes: Mapping[int, Finish]) -> Iterator[list[int]]:
+def rounds(finishes: Mapping[int, Finish]) -> Iterator[list[int]]:
     """Positions in rounds that name no entry twice: a batch that writes one key twice fails as a whole."""
     left = list(finishes)
     while left:

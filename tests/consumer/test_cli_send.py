@@ -1,0 +1,48 @@
+"""`send`, `completion`, `openapi`: commands that need no running stack."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from millrace.cli.main import main
+from millrace.clock import system_clock
+from millrace.signatures import Secret, WebhookRequest, verify
+from millrace.signatures.samples import load_sample, sample_names
+
+SAMPLES = Path("events/providers")
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+@pytest.mark.parametrize("sample", sample_names(SAMPLES))
+def test_each_sample_is_signed_as_its_provider_does(sample: str) -> None:
+    url = "https://hooks.example/hook/X"
+    done = CliRunner().invoke(main, ["send", sample, url, "--secret", SECRET, "--delivery-id", "d1", "--dry-run"])
+    assert done.exit_code == 0, done.output
+    shown = json.loads(done.output)
+    scheme = load_sample(SAMPLES, sample).scheme
+    request = WebhookRequest.build("POST", shown["url"], shown["headers"], shown["body"].encode())
+    verify(scheme, request, [Secret("cli", SECRET)], system_clock())
+
+
+def test_send_without_arguments_lists_the_samples() -> None:
+    assert CliRunner().invoke(main, ["send"]).output.split() == sample_names(SAMPLES)
+    assert CliRunner().invoke(main, ["send", "nobody", "http://127.0.0.1:9/", "--secret", "x"]).exit_code == 2
+    assert CliRunner().invoke(main, ["send", "github", "http://127.0.0.1:9/", "--secret", "x"]).exit_code == 6
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    done = CliRunner().invoke(main, ["completion", shell])
+    assert done.exit_code == 0
+    assert "_MILLRACE_COMPLETE" in done.output
+
+
+def test_every_command_explains_itself() -> None:
+    for name, command in main.commands.items():
+        assert command.help, name
+        assert "Usage" in command.get_help(click.Context(command, info_name=name))
