@@ -16,6 +16,7 @@ from millrace.settings import Settings
 from millrace.stores.dynamodb import dynamodb_client
 from millrace.stores.dynamodb.runtime import aws_runtime
 from millrace.stores.dynamodb.tokens import DynamoTokens
+from millrace.stores.dynamodb.trail import DynamoTrail
 
 
 @cache
@@ -28,8 +29,9 @@ def api() -> Api[Service]:
     settings = Settings.from_environment(os.environ)
     pace = SHARED if os.environ.get("SHARED_PROCESS") else LONE
     dispatcher = Dispatcher(pace=pace, max_waiting=int(os.environ.get("MAX_WAITING_CONSUMERS") or 1_000))
-    tokens = DynamoTokens(dynamodb_client(), settings.queue_table)
-    return Api(Service(aws_runtime(settings), load(settings.definitions), tokens, dispatcher), ROUTES)
+    client, table = dynamodb_client(), settings.queue_table
+    tokens, trail = DynamoTokens(client, table), DynamoTrail(client, table)
+    return Api(Service(aws_runtime(settings), load(settings.definitions), tokens, dispatcher, trail), ROUTES)
 
 
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:

@@ -7,9 +7,12 @@ import pytest
 from millrace.admin.routes import ROUTES
 from millrace.admin.service import AdminService
 from millrace.admin.trail import YEAR_SECONDS, Deed, DeedFilter, Trail, list_deeds
+from millrace.api.pull import ROUTES as PULL_ROUTES
+from millrace.api.routes import Api
 from millrace.errors import StoreUnavailable
 from tests.admin.calling import Caller, bury
 from tests.conftest import NOON, Clock
+from tests.consumer.calling import Caller as PullCaller
 
 
 def test_a_change_leaves_who_what_when_and_its_outcome(call: Caller, service: AdminService) -> None:
@@ -75,6 +78,18 @@ def test_every_change_is_audited(call: Caller, service: AdminService) -> None:
         path = path.replace("{message_id}", "m1").replace("{job_id}", "j1")
         call(route.method, path, {"kind": "replay"} if route.name == "admin_start_job" else None)
     assert {deed["action"] for deed in call.ok("GET", "/admin/audit")["deeds"]} == {route.name for route in changes}
+
+
+def test_changes_over_the_pull_api_are_audited_too(call: Caller, service: AdminService) -> None:
+    pull = PullCaller(Api(service, PULL_ROUTES), call.tenant)
+    assert pull("POST", "/v1/queues/Jobs/pause").status == 200
+    assert pull("POST", "/v1/queues/Jobs/dead-letters/1800000000000.m1/replay").status == 404
+    pull.enqueue()
+    deeds = call.ok("GET", "/admin/audit")["deeds"]
+    assert {(deed["action"], deed["outcome"]) for deed in deeds} == {
+        ("pause", "ok"),
+        ("replay_dead_letter", "not_found"),
+    }
 
 
 def test_no_route_changes_the_trail() -> None:

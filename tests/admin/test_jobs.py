@@ -63,15 +63,14 @@ def test_what_dies_again_meanwhile_is_not_replayed_again(bench: Bench, jobs: Job
     queue = bench.queue()
     dead(bench, queue, 2)
     job = started(bench, jobs, queue)
+    left = iter([10_000, 0])
+    assert run_job_slice(jobs, queue, job, lambda: next(left)).job.done == 1
     bench.clock.forward(1)
-    run_job_slice(jobs, queue, job, long)
-    for held in claim(queue, owner="w", limit=10).claims:
-        reject(queue, held.entry, held.message, Failure("ValueError", "again"))
-    assert len(list_dead_letters(queue).items) == 4
-    second = jobs.reopen(bench.tenant, "Jobs", "j1", bench.clock.now)
-    assert second is not None
-    assert second.state is JobState.DONE
-    assert run_job_slice(jobs, queue, replace(job, position=""), long).job.done == 2
+    (held,) = claim(queue, owner="w", limit=10).claims
+    reject(queue, held.entry, held.message, Failure("ValueError", "again"))
+    assert len(list_dead_letters(queue).items) == 3
+    ran = run_job_slice(jobs, queue, job, long)
+    assert (ran.job.state, ran.job.done) == (JobState.DONE, 2)
 
 
 def test_a_filter_narrows_the_job(bench: Bench, jobs: Jobs) -> None:

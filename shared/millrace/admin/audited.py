@@ -4,44 +4,50 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
-from millrace.admin.service import AdminService
-from millrace.admin.trail import YEAR_SECONDS, Deed
+from millrace.admin.trail import YEAR_SECONDS, Deed, Trail
 from millrace.api.answer import Answer
 from millrace.api.routes import Call, Route
+from millrace.api.service import Service
 from millrace.errors import MillraceError, StoreUnavailable
 from millrace.ids import secret
 
 #: Of what was asked for; a longer request is cut.
 DETAIL_CHARACTERS = 1_000
-Handle = Callable[[AdminService, Call], Answer]
+S = TypeVar("S", bound=Service)
 log = logging.getLogger(__name__)
 
 
-def audited(route: Route[AdminService]) -> Route[AdminService]:
-    """The route with a deed around it. Where the deed cannot be written, nothing is done."""
+def audited(route: Route[S]) -> Route[S]:
+    """The route with a deed around it. Where the deed cannot be written, nothing is done.
+
+    A service without a trail, as a program may embed one, keeps none.
+    """
     handle = route.handle
 
-    def handle_audited(service: AdminService, call: Call) -> Answer:
+    def handle_audited(service: S, call: Call) -> Answer:
+        trail = service.trail
+        if trail is None:
+            return handle(service, call)
         deed = _deed(service, call, route.name)
-        service.trail.begin(deed)
+        trail.begin(deed)
         try:
             answer = handle(service, call)
         except MillraceError as error:
-            _end(service, deed, error.code, "")
+            _end(trail, service, deed, error.code)
             raise
         except BaseException:
-            _end(service, deed, "internal", "")
+            _end(trail, service, deed, "internal")
             raise
-        _end(service, deed, "ok", _result(answer))
+        _end(trail, service, deed, "ok", _result(answer))
         return answer
 
     return replace(route, handle=handle_audited)
 
 
-def _deed(service: AdminService, call: Call, action: str) -> Deed:
+def _deed(service: Service, call: Call, action: str) -> Deed:
     now = service.runtime.clock()
     subject = next((text for name, text in call.path.items() if name != "queue"), "")
     detail = json.dumps(call.body, ensure_ascii=False, separators=(",", ":"), default=str) if call.body else ""
@@ -67,10 +73,10 @@ def _result(answer: Answer) -> str:
     return str(document.get("new_message_id") or document.get("job_id") or "")
 
 
-def _end(service: AdminService, deed: Deed, outcome: str, result: str) -> None:
+def _end(trail: Trail, service: Service, deed: Deed, outcome: str, result: str = "") -> None:
     """The change has happened or not; a trail that does not answer now must not turn the answer into a lie."""
     try:
-        service.trail.end(replace(deed, outcome=outcome, result=result, ended_at=service.runtime.clock()))
+        trail.end(replace(deed, outcome=outcome, result=result, ended_at=service.runtime.clock()))
     except StoreUnavailable:
         extra = {"action": "audit_outcome_lost", "deed": deed.id, "outcome": outcome}
         log.exception("the outcome of a deed was not written", extra=extra)

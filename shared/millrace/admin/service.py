@@ -39,9 +39,9 @@ class AdminService(Service):
         trail: Trail,
         summon: Summon = nobody,
     ) -> None:
-        super().__init__(runtime, definitions, tokens)
+        super().__init__(runtime, definitions, tokens, trail=trail)
         self.jobs = jobs
-        self.trail = trail
+        self.trail: Trail = trail
         self.summon = summon
 
     def run_job(self, job: Job, left_ms: Callable[[], int]) -> Slice:

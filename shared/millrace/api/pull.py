@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
+from millrace.admin.audited import audited
 from millrace.api import consuming, enqueueing, finishing, letters, looking
 from millrace.api.answer import Answer
 from millrace.api.openapi import Document, openapi
 from millrace.api.routes import Call, Reply, Route
 from millrace.api.service import Service
+from millrace.tokens import Scope
 
 VERSION = "1"
 
@@ -18,7 +20,7 @@ def serve_document(_service: Service, _call: Call) -> Answer:
     return Answer(200, document(), headers={"Cache-Control": "public, max-age=300"})
 
 
-ROUTES: tuple[Route[Service], ...] = (
+_ROUTES: tuple[Route[Service], ...] = (
     *looking.ROUTES,
     *enqueueing.ROUTES,
     *consuming.ROUTES,
@@ -34,6 +36,8 @@ ROUTES: tuple[Route[Service], ...] = (
         None,
     ),
 )
+#: What an operator changes here is noted as it is under /admin.
+ROUTES = tuple(audited(route) if route.scope is Scope.OPERATE else route for route in _ROUTES)
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from millrace.admin.trail import Trail
 from millrace.api.dispatcher import Dispatcher
 from millrace.api.handles import Handles
 from millrace.definitions import Definitions
@@ -18,12 +19,18 @@ class Service:
     """One process's view of a deployment."""
 
     def __init__(
-        self, runtime: Runtime, definitions: Definitions, tokens: Tokens, dispatcher: Dispatcher | None = None
+        self,
+        runtime: Runtime,
+        definitions: Definitions,
+        tokens: Tokens,
+        dispatcher: Dispatcher | None = None,
+        trail: Trail | None = None,
     ) -> None:
         self.runtime = runtime
         self.definitions = definitions
         self.tokens = tokens
         self.dispatcher = dispatcher or Dispatcher()
+        self.trail = trail  #: where changes by operators are noted
         self.handles = Handles(lambda: tokens.claim_key(runtime.entropy(32)))
         self._queues: dict[tuple[str, str], Queue] = {}
         self._lock = threading.Lock()
