@@ -1,0 +1,79 @@
+"""Hot reload: a changed file restarts the functions, a broken one leaves word, a definition is compiled first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from infra.local import run
+from infra.local.run import CannotRun, reload_on_change
+
+
+class Recorded:
+    """Functions that only remember."""
+
+    def __init__(self, *, broken: bool = False) -> None:
+        self.calls: list[str] = []
+        self._broken = broken
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+    def start(self) -> None:
+        self.calls.append("start")
+        if self._broken:
+            raise CannotRun("a name is not defined")
+
+
+class Looks:
+    """Stands for the time between two looks: each wait is the next step of the story."""
+
+    def __init__(self, *steps: Callable[[], object]) -> None:
+        self._steps = iter(steps)
+
+    def wait(self, _seconds: float) -> bool:
+        step = next(self._steps, None)
+        if step is None:
+            return True
+        step()
+        return False
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "functions" / "worker").mkdir(parents=True)
+    (tmp_path / "functions" / "worker" / "handler.py").write_text("old")
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    return tmp_path
+
+
+def reload(functions: Recorded, *steps: Callable[[], object]) -> list[str]:
+    said: list[str] = []
+    looks: threading.Event = Looks(*steps)  # type: ignore[assignment]
+    reload_on_change(functions, said.append, looks)  # type: ignore[arg-type]
+    return said
+
+
+def test_a_changed_handler_restarts_the_functions_once(root: Path) -> None:
+    functions = Recorded()
+    handler = root / "functions" / "worker" / "handler.py"
+    said = reload(functions, lambda: None, lambda: handler.write_text("newer"), lambda: None)
+    assert functions.calls == ["stop", "start"]
+    assert said[0].startswith("handler.py changed")
+
+
+def test_nothing_changed_nothing_restarted(root: Path) -> None:
+    functions = Recorded()
+    assert reload(functions, lambda: None, lambda: None) == []
+    assert functions.calls == []
+
+
+def test_a_handler_that_does_not_start_is_told_and_the_next_change_tries_again(root: Path) -> None:
+    functions = Recorded(broken=True)
+    handler = root / "functions" / "worker" / "handler.py"
+    said = reload(functions, lambda: handler.write_text("broken!"), lambda: handler.write_text("mended"))
+    assert functions.calls == ["stop", "start"] * 2
+    assert "a name is not defined" in said[1]
