@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +242,26 @@ def test_unknown_paths_and_methods_are_problems_too(call: Caller) -> None:
     assert (got.status, got.json["field"]) == (400, "lain")
     got = call("POST", "/admin/queues/Jobs/jobs", {"kind": "explode"})
     assert (got.status, got.json["field"]) == (400, "kind")
+
+
+def test_requests_served_at_once_do_not_mix(call: Caller, tenant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the local stack: both requests are with Chalice before either is answered."""
+    together, api = threading.Barrier(2, timeout=30), admin.api
+
+    def meet() -> Any:
+        together.wait()
+        return api()
+
+    monkeypatch.setattr(admin, "api", meet)
+
+    def ask(name: str) -> str:
+        caller = Caller(admin.handler, tenant)
+        assert caller.principal is not None
+        caller.principal["name"] = name
+        return str(caller.ok("GET", "/admin/whoami")["name"])
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(ask, ["one", "other"])) == ["one", "other"]
 
 
 def test_a_fault_of_ours_shows_nothing_of_itself(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,8 @@ class Slice:
     """How a slice ended."""
 
     job: Job
-    more: bool  #: its time was up with work left: go on at once
+    more: bool = False  #: its time was up with work left: go on at once
+    ended: bool = False  #: this slice was the job's last
 
 
 def run_job_slice(
@@ -63,7 +64,7 @@ def run_job_slice(
     seen = jobs.get(job.tenant, job.queue, job.id)
     held = jobs.take(wanted, now) if seen else None
     if seen is None or held is None:
-        return Slice(seen or job, more=False)
+        return Slice(seen or job)
     run = _Run(jobs, queue, held, left_ms, sleep, in_doubt=bool(seen.lease_until))
     try:
         run.go()
@@ -114,11 +115,13 @@ class _Run:
 
     def give_back(self) -> Slice:
         """Save what was done, and let the next runner take over at once."""
+        flush(self._queue)
+        saved = None
         if not self._lost:
             saved = self._jobs.save(replace(self._job, lease_until=0, updated_at=self._queue.now()))
-            self._job = saved or self._job
-        flush(self._queue)
-        return Slice(self._job, more=self._job.open and not self._lost and not self._job.note)
+        if saved is None:
+            return Slice(self._job)
+        return Slice(saved, more=saved.open and not saved.note, ended=not saved.open)
 
     # -- dead letters -------------------------------------------------------------------------------------------
     def _letters(self) -> Iterator[DeadLetter]:

@@ -49,7 +49,7 @@ class AdminService(Service):
         ran = run_job_slice(self.jobs, self.queue(job.tenant, job.queue), job, left_ms)
         self.runtime.credits.give_back()
         self.notify(self.queue(job.tenant, job.queue))
-        if job.open and not ran.job.open:
+        if ran.ended:
             self._note_end(ran.job)
         return ran
 
