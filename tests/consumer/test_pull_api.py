@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from millrace.api.handles import Handles
 from millrace.api.looking import MAX_PART
 from millrace.api.service import Service
 from millrace.definitions import load
+from millrace.definitions.language.compiler import compile_files
 from tests.conftest import Clock
 from tests.consumer.calling import Caller
 
@@ -358,6 +358,15 @@ def test_a_result_of_bytes_is_kept_exactly_and_one_too_large_finishes_nothing(ca
     assert call("GET", f"{JOBS}/messages/{receipt['message_id']}").json["result_base64"] == "/w=="
 
 
+APP = b"""
+app Test {
+  queue Alerts {
+    message_type { payload: json  headers: map<string, string>  source_ip: string  received_at: time }
+    idempotency { key: payload.incident.id  window_seconds: 86400 }
+    map_to: command Incident.Create { title: payload.incident.title }
+  }
+}
+"""
 TYPED = {"incident": {"id": "P1", "title": "Disk full", "urgency": "high"}}
 
 
@@ -366,8 +375,10 @@ def _typed(payload: object) -> dict[str, object]:
 
 
 def test_a_queue_with_targets_takes_what_its_type_describes(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call.api.service, "definitions", load(Path("infra/definitions.json")))
-    path = "/v1/queues/WebhookIngress/messages"
+    compiled = compile_files([("test.millrace", APP)])
+    assert compiled.errors == []
+    monkeypatch.setattr(call.api.service, "definitions", load(compiled.text.encode()))
+    path = "/v1/queues/Alerts/messages"
     for body in ({"n": 1}, "text", {**_typed(TYPED), "source_ip": 7}):
         got = call("POST", path, {"body": body})
         assert (got.status, got.json["code"]) == (422, "invalid_message"), body
