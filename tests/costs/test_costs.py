@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from millrace.claim import claim
 from millrace.enqueue import enqueue
 from millrace.finish import ack
-from millrace.message import Draft
+from millrace.history import fitting, shortened
+from millrace.message import Attempt, Draft, Whereabouts
 from millrace.spec import Ordering
 from millrace.store import APPLIED
-from millrace.stores.dynamodb.items import entry_item, message_item
+from millrace.stores.dynamodb.items import entry_item, message_item, whereabouts_item
 from tests.conformance.samples import claimed
 from tests.conformance.sizes import item_bytes, largest_entry
 from tests.costs import measures
@@ -72,6 +74,17 @@ def test_retry_costs_six_whatever_the_error_says(bench: Bench, letter: str) -> N
     long = letter * 5_000
     costs = measures.retry(bench, SMALL, error=long, error_type=long, owner="🦊" * 16, times=6, long_name=True)
     assert [cost.writes for cost in costs] == [6] * 6
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "東", "🦊", '"', "\n", "\x01", "\ud800"])
+@pytest.mark.parametrize("length", [1, 16, 30, 60, 140, 141])
+def test_history_of_two_runs_always_fits(letter: str, length: int) -> None:
+    """Short in letters may be long in bytes: the first run and the last are kept, beside the longest names."""
+    run = Attempt(99_999, 99_999_999, letter * 64, 9_999_999_999_999, 9_999_999_999_999, letter * 60, letter * length)
+    runs = fitting(tuple(replace(shortened(run), number=number) for number in (99_997, 99_998, 99_999)))
+    assert (runs[0].number, runs[-1].number) == (99_997, 99_999)
+    place = largest_entry().place
+    assert units(whereabouts_item(Whereabouts("m" * 32, "n" * 22, place, 9_999_999_999, history=runs))) == 1
 
 
 def test_retry_in_an_ordered_queue_stays_in_place_and_costs_four(bench: Bench) -> None:
