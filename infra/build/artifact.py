@@ -26,8 +26,8 @@ PLATFORM = os.environ.get("MILLRACE_BUILD_PLATFORM", "aarch64-manylinux_2_28")
 AWS_SDK = ("boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3")
 POWERTOOLS = ("aws-lambda-powertools", "typing-extensions")
 CEL = ("common-expression-language",)
-#: Where versions are locked. Chalice has a lock of its own: its command line would bring 50 MB that no function needs.
-LOCKS = ("requirements.txt", "requirements-dev.txt", "infra/build/requirements.txt")
+#: Where versions are locked. Packages are installed without what they ask for: Chalice's command line would bring 50 MB.
+LOCKS = ("requirements.txt", "requirements-dev.txt")
 #: Services whose descriptions botocore needs here, besides its own settings.
 SERVICES = {"dynamodb", "lambda", "s3", "secretsmanager", "ssm", "sts"}
 #: Of the packages: what serves other services, other styles of handlers, and command lines.
@@ -104,7 +104,8 @@ def pinned(package: str) -> str:
 
 
 def find_uv() -> str:
-    found = shutil.which("uv", path=f"{ROOT / '.venv' / 'bin'}:{os.environ.get('PATH', '')}")
+    places = [str(ROOT / folder / "bin") for folder in (".venv-uv", ".venv")]
+    found = shutil.which("uv", path=os.pathsep.join([*places, os.environ.get("PATH", "")]))
     if not found:
         raise SystemExit("error: uv is not there: run `make install`.")
     return found

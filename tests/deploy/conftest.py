@@ -1,5 +1,12 @@
-"""Deploying takes minutes, so these tests run when asked for: `make deploy-test`."""
+"""Deploying takes minutes, so these tests run when asked for: `make deploy-test`, or `pytest -m deploy`."""
 
-import os
+from __future__ import annotations
 
-collect_ignore_glob = [] if os.environ.get("MILLRACE_DEPLOY_TEST") else ["test_*.py"]
+from pathlib import Path
+
+import pytest
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    wanted = "deploy" in str(config.getoption("-m"))
+    return True if collection_path.name.startswith("test_") and not wanted else None

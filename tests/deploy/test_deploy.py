@@ -12,6 +12,7 @@ from infra.local.ministack import MiniStack
 from infra.local.template import Template
 from tests.deploy.cloud import ARTIFACTS, REGION, Deployment, sam
 
+pytestmark = pytest.mark.deploy
 TEMPLATE = Template.read()
 
 
