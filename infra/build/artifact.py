@@ -26,7 +26,7 @@ PLATFORM = os.environ.get("MILLRACE_BUILD_PLATFORM", "aarch64-manylinux_2_28")
 AWS_SDK = ("boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3")
 POWERTOOLS = ("aws-lambda-powertools", "typing-extensions")
 CEL = ("common-expression-language",)
-#: Where versions are locked. Packages are installed without what they ask for: Chalice's command line would bring 50 MB.
+#: Where versions are locked. What packages ask for is left out: Chalice's command line would bring 50 MB.
 LOCKS = ("requirements.txt", "requirements-dev.txt")
 #: Services whose descriptions botocore needs here, besides its own settings.
 SERVICES = {"dynamodb", "lambda", "s3", "secretsmanager", "ssm", "sts"}
