@@ -43,5 +43,5 @@ def page(browser: Any, stack: Stack) -> Iterator[Any]:
     page.goto(f"{stack.url}/console")
     yield page
     context.close()
-    expected = ("status of 403", "status of 401", "status of 404")
+    expected = ("status of 403", "status of 401", "status of 404", "net::ERR_FAILED")
     assert [text for text in complaints if not any(known in text for known in expected)] == []

@@ -107,6 +107,20 @@ def test_a_wrong_token_is_told_in_words(page: Any, stack: Stack) -> None:
     page.get_by_role("alert").get_by_text("does not open the console").wait_for()
 
 
+def test_an_error_is_shown_with_a_way_on_that_does_not_sign_out(page: Any, stack: Stack) -> None:
+    sign_in(page, stack.token)
+    page.evaluate("() => { location.hash = '#/queues/Nothing/dead'; }")
+    page.get_by_text("There is no such queue").wait_for()
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_text("There is no such queue").wait_for()
+    page.route("**/admin/queues", lambda route: route.abort())
+    page.get_by_role("link", name="Queues").first.click()
+    page.get_by_text("The server could not be reached").wait_for()
+    page.unroute("**/admin/queues")
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_role("link", name="OutboundMail").wait_for()
+
+
 def test_who_may_only_look_is_offered_no_purge(page: Any, stack: Stack) -> None:
     sign_in(page, stack.reader)
     page.get_by_role("link", name="OutboundMail").click()

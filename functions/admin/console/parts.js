@@ -29,20 +29,23 @@ export class Plot {
 export function live(read, show, { every = 3000, onerror } = {}) {
   const control = new AbortController();
   let timer = 0;
+  let told = ""; // an error is told once, not at every reading: it would take the focus and be read out again
   const again = () => { timer = setTimeout(turn, every); };
   async function turn() {
     if (document.hidden) return again();
     try {
       const found = await read(control.signal);
       if (!control.signal.aborted) show(found);
+      told = "";
     } catch (error) {
       if (control.signal.aborted) return;
-      onerror?.(error);
+      if (error.message !== told) onerror?.(error);
+      told = error.message;
     }
     if (!control.signal.aborted) again();
   }
   turn();
-  return { stop() { control.abort(); clearTimeout(timer); }, now() { clearTimeout(timer); turn(); } };
+  return { stop() { control.abort(); clearTimeout(timer); }, now() { told = ""; clearTimeout(timer); turn(); } };
 }
 
 // A list that pages by cursor: forward by what the answer says, back by what was remembered.

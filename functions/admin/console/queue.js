@@ -63,7 +63,11 @@ export function queueView(main, name, tab) {
     if (tab === "definition" && !panel.childElementCount) fill(panel, definition(queue));
   }
   const reading = live((signal) => api.queue(name, signal), show, {
-    onerror: (error) => { if (!queue) fill(main, failure(error, () => location.reload())); },
+    onerror: (error) => {
+      if (queue) return;
+      reading.stop();
+      fill(main, h("h1", { tabindex: "-1" }, name), failure(error, () => dispatchEvent(new HashChangeEvent("hashchange"))));
+    },
   });
   const stop = { dead: () => deadLetters(panel, name), ready: () => lane(panel, name, "ready"), waiting: () => lane(panel, name, "waiting"),
     claims: () => claims(panel, name), jobs: () => jobList(panel, name) }[tab]?.();
