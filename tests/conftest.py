@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from mypy_boto3_dynamodb import DynamoDBClient
 
 from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
 from millrace.queue import Queue, Runtime
@@ -70,9 +71,15 @@ def tenant() -> str:
     return f"t{os.getpid()}-{next(_tenants)}"
 
 
+@pytest.fixture(scope="session")
+def engine_client(engine_url: str) -> DynamoDBClient:
+    """One client for all: making one takes longer than most tests."""
+    return dynamodb_client(endpoint_url=engine_url, region=REGION)
+
+
 @pytest.fixture
-def dynamo_store(engine_url: str, tables: TableNames, clock: Clock) -> DynamoStore:
-    return DynamoStore(dynamodb_client(endpoint_url=engine_url, region=REGION), tables, clock=clock)
+def dynamo_store(engine_client: DynamoDBClient, tables: TableNames, clock: Clock) -> DynamoStore:
+    return DynamoStore(engine_client, tables, clock=clock)
 
 
 @pytest.fixture

@@ -81,6 +81,11 @@ class QueueState:
         first = (now - kept_seconds * 1000) // DAY
         return sum(count for day, count in self.dead_days.items() if day >= first)
 
+    def stale_days(self, now: int, kept_seconds: int) -> tuple[int, ...]:
+        """Days whose dead letters are all gone by their time."""
+        first = (now - kept_seconds * 1000) // DAY - 1
+        return tuple(sorted(day for day in self.dead_days if day < first))
+
     def stale_minutes(self, now: int) -> tuple[int, ...]:
         """Minutes that no reader needs any more: whoever writes next takes them out."""
         first = now // MINUTE - RATE_MINUTES - 1
@@ -116,6 +121,7 @@ class Tally:
     unspent: int = 0  #: credits handed back unused, still within their time
     dead: Mapping[int, int] = field(default_factory=dict)  #: day of failure → dead letters come (+) or gone (-)
     stale_minutes: tuple[int, ...] = ()
+    stale_days: tuple[int, ...] = ()
 
     @property
     def minute(self) -> int:

@@ -29,7 +29,7 @@ def book_endings(queue: Queue, epoch: int, ended: int, *, done: int = 0) -> None
     since, it has counted them already.
     """
     page = queue.runtime.ledger.turn(queue.tenant, queue.spec.name)
-    now = queue.now()
+    now, state, kept = queue.now(), queue.state(), queue.spec.retention.dead_letter_seconds
     tally = Tally(
         now,
         epoch=epoch,
@@ -37,11 +37,12 @@ def book_endings(queue: Queue, epoch: int, ended: int, *, done: int = 0) -> None
         done=done,
         failed=page.failed,
         dead=page.dead,
-        stale_minutes=queue.state().stale_minutes(now),
+        stale_minutes=state.stale_minutes(now),
+        stale_days=tuple(day for day in state.stale_days(now, kept) if day not in page.dead),
     )
-    state = queue.store.settle(queue.tenant, queue.spec.name, tally)
-    if state is not None:
-        queue.saw(state)
+    settled = queue.store.settle(queue.tenant, queue.spec.name, tally)
+    if settled is not None:
+        queue.saw(settled)
 
 
 def flush(queue: Queue) -> None:

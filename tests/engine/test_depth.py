@@ -234,6 +234,11 @@ def test_dead_letters_are_counted_through_replay_and_purge(bench: Bench) -> None
     bench.clock.forward(queue.spec.retention.dead_letter_seconds * 1_000 + 86_400_000)
     assert stats(queue).dead_letters == 0
     assert list_dead_letters(queue).items == []
+    (day,) = queue.state(fresh=True).dead_days
+    bench.clock.forward(2 * 86_400_000)
+    enqueue(queue, Draft(b"x"))
+    ack(queue, [c.entry for c in claim(queue, owner="w", limit=9).claims])
+    assert day not in queue.state(fresh=True).dead_days
 
 
 def test_stats_of_a_deep_queue_read_a_bounded_number_of_entries(bench: Bench) -> None:

@@ -256,7 +256,7 @@ class MemoryStore:
                 arrived=state.arrived + tally.arrived,
                 arrivals=_added(state.arrivals, tally.minute, tally.arrived),
                 endings=_added(state.endings, tally.minute, tally.done),
-                dead_days=dead_days,
+                dead_days={day: count for day, count in dead_days.items() if day not in tally.stale_days},
             )
             return self._keep(settled, tally.stale_minutes)
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import BotoCoreError, ClientError
+
+from millrace.errors import StoreUnavailable
+
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
@@ -16,7 +20,13 @@ class S3Blobs:
         self._bucket = bucket
 
     def put(self, key: str, data: bytes) -> None:
-        self._client.put_object(Bucket=self._bucket, Key=key, Body=data)
+        try:
+            self._client.put_object(Bucket=self._bucket, Key=key, Body=data)
+        except (BotoCoreError, ClientError) as error:
+            raise StoreUnavailable(f"The body could not be written to bucket {self._bucket!r}: {error}") from error
 
     def get(self, key: str) -> bytes:
-        return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+        try:
+            return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+        except (BotoCoreError, ClientError) as error:
+            raise StoreUnavailable(f"The body could not be read from bucket {self._bucket!r}: {error}") from error

@@ -86,7 +86,7 @@ class Bookkeeping:
             **dead,
         }
         with_credits = {"depth": -tally.credits, "returned": tally.credits, **totals}
-        stale = _without(tally.stale_minutes)
+        stale = [*_without(tally.stale_minutes), *(Path(counter("d", day)).remove() for day in tally.stale_days)]
         counted_here = _is(QueueStateItem.epoch, tally.epoch) if tally.credits else None
         try:
             return self._book(tenant, queue, with_credits, stale, counted_here)
