@@ -26,10 +26,11 @@ PLATFORM = os.environ.get("MILLRACE_BUILD_PLATFORM", "aarch64-manylinux_2_28")
 AWS_SDK = ("boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3")
 POWERTOOLS = ("aws-lambda-powertools", "typing-extensions")
 CEL = ("common-expression-language",)
+TRACING = ("aws-xray-sdk", "wrapt")
 #: Where versions are locked. What packages ask for is left out: Chalice's command line would bring 50 MB.
 LOCKS = ("requirements.txt", "requirements-dev.txt")
 #: Services whose descriptions botocore needs here, besides its own settings.
-SERVICES = {"dynamodb", "lambda", "s3", "secretsmanager", "ssm", "sts"}
+SERVICES = {"dynamodb", "lambda", "s3", "secretsmanager", "ssm", "sts", "xray"}
 #: Of the packages: what serves other services, other styles of handlers, and command lines.
 UNUSED = (
     "botocore/data/*/*/examples-1.json",
@@ -54,7 +55,7 @@ class Artifact:
 
 ARTIFACTS = {
     "IngressFunction": Artifact(("ingress", "commands.py"), (*POWERTOOLS, *AWS_SDK, *CEL)),
-    "WorkerFunction": Artifact(("worker", "commands.py"), (*POWERTOOLS, *AWS_SDK, *CEL, "pynamodb")),
+    "WorkerFunction": Artifact(("worker", "commands.py"), (*POWERTOOLS, *TRACING, *AWS_SDK, *CEL, "pynamodb")),
     "ConsumerFunction": Artifact(("consumer",), (*AWS_SDK, *CEL, "pynamodb")),
     "AuthoriserFunction": Artifact(("authoriser",), AWS_SDK, ()),
     "AdminFunction": Artifact(("admin",), (*POWERTOOLS, *AWS_SDK, *CEL, "pynamodb", "chalice")),

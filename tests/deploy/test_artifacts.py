@@ -1,0 +1,48 @@
+"""An artifact is complete by itself: on AWS nothing lies beside it, here a test machine's packages could hide a gap."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.build import artifact
+from infra.local.template import Template
+
+pytestmark = pytest.mark.deploy
+FUNCTIONS = Template.read().functions()
+SDK = "import boto3; [boto3.client(n, region_name='eu-west-1') for n in ('dynamodb', 's3', 'lambda')]"
+SECRETS = (
+    "from millrace.signatures.stores import powertools_fetch; list(map(powertools_fetch, ('secretsmanager', 'ssm')))"
+)
+CEL = "from millrace.definitions import cel_engine; cel_engine.engine()"
+#: What a function imports only when it is needed.
+LATER = {
+    "IngressFunction": [SDK, SECRETS, CEL, "import functions.commands"],
+    "WorkerFunction": [
+        SDK,
+        SECRETS,
+        CEL,
+        "import functions.commands",
+        "from aws_lambda_powertools import Tracer; Tracer()",
+    ],
+    "ConsumerFunction": [SDK, CEL],
+    "AdminFunction": [SDK, CEL],
+    "AuthoriserFunction": [SDK],
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_artifact_needs_nothing_beside_itself(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifact, "RUNTIME", f"{sys.version_info.major}.{sys.version_info.minor}")
+    monkeypatch.setattr(artifact, "PLATFORM", f"{platform.machine()}-manylinux_2_28")
+    artifact.build(artifact.ARTIFACTS[name], tmp_path)
+    module = FUNCTIONS[name].handler.rpartition(".")[0]
+    lines = [f"import sys; sys.path.insert(0, {str(tmp_path)!r})", f"import {module}", *LATER[name]]
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", "\n".join(lines)], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
