@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from millrace.api.dispatcher import LONE, SHARED, Dispatcher
@@ -18,9 +19,19 @@ from millrace.stores.dynamodb.runtime import aws_runtime
 from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.dynamodb.trail import DynamoTrail
 
+_making = Lock()
+
+
+def api() -> Api[Service]:
+    """The instance's one API. Two at once, made by the first requests of a shared process, would each have a line of
+    waiting consumers, and a message would wake only one of them.
+    """
+    with _making:
+        return _made()
+
 
 @cache
-def api() -> Api[Service]:
+def _made() -> Api[Service]:
     """Made once for each instance, from its environment.
 
     SHARED_PROCESS says that many requests are served at once by this process, as the local stack does: then all

@@ -61,9 +61,9 @@ def running(engine_url: str, tables: TableNames, folder: Path) -> Iterator[Stack
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        consumer.api.cache_clear()
+        consumer._made.cache_clear()
         authoriser.tokens.cache_clear()
         with Gateway(bindings) as gateway:
             yield Stack(gateway.url, environment, tables.queue)
-        consumer.api.cache_clear()
+        consumer._made.cache_clear()
         authoriser.tokens.cache_clear()
