@@ -142,6 +142,21 @@ def test_pause_and_resume(page: Any, stack: Stack) -> None:
     page.get_by_role("cell", name="pause", exact=True).wait_for()
 
 
+def test_nothing_can_be_paused_before_its_state_is_known(page: Any, stack: Stack) -> None:
+    sign_in(page, stack.token)
+    held: list[Any] = []
+    page.route("**/admin/queues/OutboundMail", lambda route: held.append(route))
+    page.get_by_role("link", name="OutboundMail").click()
+    pause = page.get_by_role("button", name="Pause")
+    pause.wait_for()
+    assert pause.is_disabled()
+    for route in held:
+        route.continue_()
+    page.unroute("**/admin/queues/OutboundMail")
+    pause.click()
+    page.get_by_role("button", name="Resume").wait_for()
+
+
 def test_a_purge_waits_for_the_typed_name(page: Any, stack: Stack) -> None:
     enqueue(stack.queue("OutboundMail"), Draft(b"{}"))
     sign_in(page, stack.token)

@@ -14,6 +14,8 @@ const PAGE = 50;
 export function queueView(main, name, tab) {
   const marks = h("span", { class: "marks" });
   const hold = button("Pause", () => toggle());
+  hold.disabled = true; // until it is known which of the two it does
+  let busy = false;
   const numbers = h("dl", { class: "tiles" });
   const panel = h("div", { role: "tabpanel", id: "panel", "aria-labelledby": `tab-${tab}`, tabindex: "0" });
   const depth = new Plot("info");
@@ -27,12 +29,12 @@ export function queueView(main, name, tab) {
     h("div", { class: "head" }, h("h1", { tabindex: "-1" }, name), marks, h("span", { class: "grow" }), hold, purge),
     numbers, tabs(name, tab), panel);
   async function toggle() {
-    hold.disabled = true;
+    hold.disabled = busy = true;
     try {
       show(await (queue.paused ? api.resume(name) : api.pause(name)));
       toast(queue.paused ? `${name} is paused: messages are accepted and wait.` : `${name} hands out messages again.`);
     } catch (error) { toast(error.message, "bad"); }
-    hold.disabled = false;
+    hold.disabled = busy = false;
   }
   const cells = new Map();
   function number(label, text, tone, plot) {
@@ -60,6 +62,7 @@ export function queueView(main, name, tab) {
     done.draw(seen(name).map((s) => s.rate));
     fill(marks, tones(found), found.paused && h("small", { class: "muted" }, `by ${found.paused_by}`));
     say(hold, found.paused ? "Resume" : "Pause");
+    hold.disabled = busy;
     if (tab === "definition" && !panel.childElementCount) fill(panel, definition(queue));
   }
   const reading = live((signal) => api.queue(name, signal), show, {
