@@ -18,7 +18,9 @@ from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.memory import MemoryBlobs, MemoryStore
 
 ENGINE_URL = "MILLRACE_TEST_DYNAMODB"
-TABLES = TableNames("millrace-test-queue", "millrace-test-dead-letters")
+#: Tests that run side by side share one engine and keep apart by tables.
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+TABLES = TableNames(f"millrace-{WORKER}-queue", f"millrace-{WORKER}-dead-letters")
 NOON = 1_800_000_000_000
 _engine: DynamoDbLocal | None = None
 _tenants = itertools.count(1)
@@ -29,6 +31,16 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ.update(CREDENTIALS)
+    side_by_side = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
+    if side_by_side and ENGINE_URL not in os.environ:
+        global _engine
+        _engine = DynamoDbLocal().start()
+        os.environ[ENGINE_URL] = _engine.url
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _engine is not None and not hasattr(config, "workerinput"):
+        _engine.stop()
 
 
 @pytest.fixture(scope="session")

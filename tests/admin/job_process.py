@@ -7,12 +7,12 @@ import sys
 from infra.local.dynamodb import REGION
 from millrace.admin.run_job import run_job_slice
 from millrace.queue import Queue, Runtime
-from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
+from millrace.stores.dynamodb import DynamoStore, dynamodb_client
 from millrace.stores.dynamodb.jobs import DynamoJobs
 from millrace.stores.memory import MemoryBlobs
 from tests.admin.calling import DEFINITIONS
+from tests.conftest import TABLES
 
-TABLES = TableNames("millrace-test-queue", "millrace-test-dead-letters")
 
 
 def opened(endpoint: str, tenant: str) -> tuple[Queue, DynamoJobs]:
