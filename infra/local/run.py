@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "shared")]
 
@@ -207,7 +208,7 @@ def prepare(places: Places) -> None:
 
     names = TableNames(RESOURCES["QueueTable"], RESOURCES["DeadLetterTable"])
     create_tables(names, endpoint_url=places.dynamodb_url, region=REGION)
-    bucket = boto3.client("s3", endpoint_url=places.s3_url, region_name=REGION)
+    bucket: Any = boto3.client("s3", endpoint_url=places.s3_url, region_name=REGION)
     with contextlib.suppress(ClientError):  # it is there
         bucket.create_bucket(Bucket=RESOURCES["BodyBucket"], CreateBucketConfiguration={"LocationConstraint": REGION})
 
