@@ -14,7 +14,6 @@ from tests.admin.calling import DEFINITIONS
 from tests.conftest import TABLES
 
 
-
 def opened(endpoint: str, tenant: str) -> tuple[Queue, DynamoJobs]:
     client = dynamodb_client(endpoint_url=endpoint, region=REGION)
     runtime = Runtime(DynamoStore(client, TABLES), MemoryBlobs())
