@@ -207,7 +207,7 @@ def prepare(places: Places) -> None:
     from millrace.stores.dynamodb.tables import create_tables
 
     names = TableNames(RESOURCES["QueueTable"], RESOURCES["DeadLetterTable"])
-    create_tables(names, endpoint_url=places.dynamodb_url, region=REGION)
+    create_tables(names, endpoint_url=places.dynamodb_url, region=REGION, stream=True)
     bucket: Any = boto3.client("s3", endpoint_url=places.s3_url, region_name=REGION)
     with contextlib.suppress(ClientError):  # it is there
         bucket.create_bucket(Bucket=RESOURCES["BodyBucket"], CreateBucketConfiguration={"LocationConstraint": REGION})

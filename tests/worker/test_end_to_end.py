@@ -84,7 +84,7 @@ class Stack:
 
 @pytest.fixture
 def stack(engine_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
-    create_tables(NAMES, endpoint_url=engine_url, region=REGION)
+    create_tables(NAMES, endpoint_url=engine_url, region=REGION, stream=True)
     settings = {
         "QUEUE_TABLE": NAMES.queue,
         "DEAD_LETTER_TABLE": NAMES.dead_letters,

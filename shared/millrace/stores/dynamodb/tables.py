@@ -191,13 +191,17 @@ def _meta_table(name: str) -> MetaTable:
     )
 
 
-def create_tables(names: TableNames, *, endpoint_url: str | None = None, region: str | None = None) -> None:
-    """Make both tables where they are missing: for tests and the local stack. In the cloud the template does it."""
+def create_tables(
+    names: TableNames, *, endpoint_url: str | None = None, region: str | None = None, stream: bool = False
+) -> None:
+    """Make both tables where they are missing: for tests and the local stack. In the cloud the template does it.
 
+    A stream only where it is read: DynamoDB Local walks all its records for every write, and slows down with them.
+    """
     where = {"host": endpoint_url, "billing_mode": PAY_PER_REQUEST_BILLING_MODE}
     if region:
         where["region"] = region
-    queue = {"table_name": names.queue, "stream_view_type": STREAM_NEW_IMAGE, **where}
+    queue = {"table_name": names.queue, **({"stream_view_type": STREAM_NEW_IMAGE} if stream else {}), **where}
     dead_letters = {"table_name": names.dead_letters, **where}
     for model, settings in ((MessageItem, queue), (DeadLetterItem, dead_letters)):
         table: Any = type(f"{model.__name__}Table", (model,), {"Meta": type("Meta", (), settings)})
