@@ -9,6 +9,7 @@ appeared. One thread reads every shard in turn. It starts at the end of the stre
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from threading import Event, Thread
 from types import TracebackType
@@ -20,6 +21,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from infra.local.dynamodb import REGION
 
 POLL_S = 0.05
+READY_WITHIN_S = 30
 BATCH = 100
 #: What template.yaml gives the event source mapping, as code: INSERT of an item whose sk begins with R# or W#.
 LANES = ("R#", "W#")
@@ -48,6 +50,8 @@ class StreamPoller:
         self._thread = Thread(target=self._run, name="stream-poller", daemon=True)
 
     def __enter__(self) -> StreamPoller:
+        """Reading starts here: what is written from now on is delivered."""
+        self._wait_for_a_shard()
         self._look_for_shards("LATEST")
         self._thread.start()
         return self
@@ -57,6 +61,14 @@ class StreamPoller:
     ) -> None:
         self._ended.set()
         self._thread.join()
+
+    def _wait_for_a_shard(self) -> None:
+        """A stream just made has no shard for a moment, and DynamoDB Local keeps no record of what is written then."""
+        end = time.monotonic() + READY_WITHIN_S
+        while not self._streams.describe_stream(StreamArn=self._arn)["StreamDescription"]["Shards"]:
+            if time.monotonic() > end:
+                raise TimeoutError(f"The stream {self._arn} had no shard within {READY_WITHIN_S} s.")
+            time.sleep(POLL_S)
 
     def _look_for_shards(self, where: str) -> None:
         """Shards not seen before: those that come later are read from their beginning."""

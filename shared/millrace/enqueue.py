@@ -105,7 +105,11 @@ def _admit(
         if number < admission.count:
             numbered = spec.ordering.ordered
             order = sequence_order(admission.first_number + number) if numbered else queue.runtime.orders.next()
-            pairs.append(_pair(queue, position, item, order, now))
+            try:
+                pairs.append(_pair(queue, position, item, order, now))
+            except StoreUnavailable as error:
+                answers[position] = error
+                queue.runtime.credits.refund(queue.tenant, spec, 1)
         else:
             answers[position] = QueueFull(spec.name, spec.retention.max_depth)
     return pairs

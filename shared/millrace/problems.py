@@ -10,7 +10,16 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.errors import InvalidField, InvalidMessage, MillraceError, QueueFull, StaleClaim, StaleState, UnknownQueue
+from millrace.errors import (
+    InvalidField,
+    InvalidMessage,
+    MillraceError,
+    QueueFull,
+    StaleClaim,
+    StaleState,
+    StoreUnavailable,
+    UnknownQueue,
+)
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -61,7 +70,10 @@ def problem(error: BaseException, correlation_id: str) -> Problem:
     code = error.code if isinstance(error, MillraceError) else "internal"
     status, title = STATUSES.get(code, STATUSES["internal"])
     document: dict[str, Any] = {"type": f"urn:millrace:{code}", "title": title, "status": status, "code": code}
-    if isinstance(error, MillraceError) and code in STATUSES:
+    if isinstance(error, StoreUnavailable):
+        # Its own text names tables, buckets and what AWS said: for the log, not for a sender.
+        document["detail"] = "Whether the write happened may be unknown: repeat it with the same idempotency key."
+    elif isinstance(error, MillraceError) and code in STATUSES:
         document["detail"] = str(error)
     document.update(_particulars(error))
     document["correlation_id"] = correlation_id

@@ -219,3 +219,17 @@ def test_a_full_queue_refuses_with_a_time_to_come_back(bench: Bench) -> None:
     with pytest.raises(QueueFull) as caught:
         enqueue(queue, Draft(b"x"))
     assert caught.value.retry_after > 0
+
+
+def test_a_body_that_finds_no_place_is_refused_by_itself_and_takes_no_room(bench: Bench) -> None:
+    queue = bench.queue(retention=Retention(max_depth=2))
+
+    def fail(_key: str, _data: bytes) -> None:
+        raise StoreUnavailable("no such bucket")
+
+    bench.blobs.put = fail  # type: ignore[method-assign]
+    large = b"".join(sha256(b"%d" % n).digest() for n in range(2_000))
+    answers = enqueue_all(queue, [Draft(large), Draft(b"small")])
+    assert isinstance(answers[0], StoreUnavailable)
+    assert isinstance(answers[1], Receipt)
+    assert isinstance(enqueue(queue, Draft(b"another")), Receipt)

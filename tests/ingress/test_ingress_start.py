@@ -77,7 +77,7 @@ def test_bucket_that_does_not_take_a_body_is_our_fault(
         gate = Gate(open_gate(Runtime(MemoryStore(), BlobsOnDemand("missing"), clock=clock), tenant), monkeypatch)
         body = random.Random(5).randbytes(100_000)
         answer = gate.send("Binary", body, headers={"content-type": "application/octet-stream"})
-        assert (answer.status, answer.json["code"]) == (500, "internal")
+        assert (answer.status, answer.json["code"]) == (503, "store_unavailable")
         assert "missing" not in answer.text
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from infra.local.dynamodb import REGION
+from infra.local.dynamodb import REGION, DynamoDbLocal
 from infra.local.streams import StreamPoller
 from millrace.clock import system_clock
 from millrace.definitions import load
@@ -82,15 +82,22 @@ class Stack:
             self.drained.notify_all()
 
 
+@pytest.fixture(scope="module")
+def own_engine() -> Iterator[str]:
+    """An engine of its own: while other tests wrote beside, DynamoDB Local's stream was seen to deliver nothing."""
+    with DynamoDbLocal() as engine:
+        yield engine.url
+
+
 @pytest.fixture
-def stack(engine_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
-    create_tables(NAMES, endpoint_url=engine_url, region=REGION, stream=True)
+def stack(own_engine: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    create_tables(NAMES, endpoint_url=own_engine, region=REGION, stream=True)
     settings = {
         "QUEUE_TABLE": NAMES.queue,
         "DEAD_LETTER_TABLE": NAMES.dead_letters,
         "BODY_BUCKET": "none",
         "DEFINITIONS": str(DEFINITIONS),
-        "AWS_ENDPOINT_URL_DYNAMODB": engine_url,
+        "AWS_ENDPOINT_URL_DYNAMODB": own_engine,
         "AWS_REGION": REGION,
         "COMMANDS": "tests.worker.bundle",
         "PAGERDUTY_WEBHOOK_SECRET": SECRET,
@@ -103,7 +110,7 @@ def stack(engine_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
 
     ingress.ingress.cache_clear()
     worker.station.cache_clear()
-    yield Stack(engine_url)
+    yield Stack(own_engine)
     for runtime in (ingress.ingress().runtime, worker.station().runtime):
         runtime.store._calls.client.close()  # type: ignore[attr-defined]
     ingress.ingress.cache_clear()
