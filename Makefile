@@ -94,11 +94,13 @@ costs: install engines ministack  ## write units of every operation, measured
 hammer: install engines  ## 5,000 messages, 8 processes, some killed: nothing lost
 	@$(BIN)/python -m tests.hammer.run --messages 5000 --processes 8 --batch 25
 
-load: install engines  ## 10,000 signed webhooks through the real handlers
+load: install engines  ## 10,000 signed webhooks through the real handlers; the time from post to result
 	@$(BIN)/python -m tests.load.run
+	@$(BIN)/python -m tests.load.latency
 
 soak: install engines  ## the long proofs: schedules by the hundred thousand, hostile requests
 	@$(BIN)/python -m tests.exploration.soak
+	@$(BIN)/python -m tests.admin.soak
 	@$(BIN)/python -m tests.ingress.soak --requests 100000
 
 deploy-test: install engines ministack .venv-sam/.installed  ## a real `sam deploy` onto MiniStack, and a webhook through it
