@@ -16,14 +16,11 @@ from millrace.store import APPLIED, Full, Outcome, Refused, Unknown
 from millrace.stores.dynamodb.calls import Calls, ConditionFailed
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.items import (
-    DOCUMENT,
     MESSAGE,
     QUEUES,
-    RESULT,
     WHEREABOUTS,
     Item,
     counter,
-    document_of,
     entry_item,
     entry_of,
     message_item,
@@ -31,7 +28,7 @@ from millrace.stores.dynamodb.items import (
     message_of,
     place_key,
     queue_state_of,
-    result_of,
+    records_of,
     whereabouts_of,
 )
 
@@ -135,13 +132,7 @@ class IntakeStore:
             ExpressionAttributeValues={":pk": message_key(message_id, MESSAGE)["pk"]},
             ConsistentRead=True,
         )
-        items = {item["sk"]["S"]: item for item in answer["Items"]}
-        return Records(
-            message_of(items[MESSAGE], message_id) if MESSAGE in items else None,
-            whereabouts_of(items[WHEREABOUTS], message_id) if WHEREABOUTS in items else None,
-            result_of(items[RESULT], message_id) if RESULT in items else None,
-            document_of(items[DOCUMENT]) if DOCUMENT in items else None,
-        )
+        return records_of(answer["Items"], message_id)
 
     # -- admission --
     def take_credits(self, tenant: str, queue: str, take: Take) -> QueueState | Full:

@@ -20,6 +20,7 @@ from millrace.message import (
     Message,
     Place,
     Reason,
+    Records,
     Result,
     Whereabouts,
 )
@@ -260,6 +261,17 @@ def document_item(message_id: str, document: Document) -> Item:
 
 def document_of(item: Mapping[str, Any]) -> Document:
     return Document(_bytes(item, "content"), _int(item, "version"), _int(item, "ttl"))
+
+
+def records_of(found: list[Item], message_id: str) -> Records:
+    """All that a query of a message's id brought."""
+    items = {item["sk"]["S"]: item for item in found}
+    return Records(
+        message_of(items[MESSAGE], message_id) if MESSAGE in items else None,
+        whereabouts_of(items[WHEREABOUTS], message_id) if WHEREABOUTS in items else None,
+        result_of(items[RESULT], message_id) if RESULT in items else None,
+        document_of(items[DOCUMENT]) if DOCUMENT in items else None,
+    )
 
 
 def dead_letter_key(tenant: str, queue: str, sk: str) -> Item:

@@ -11,17 +11,14 @@ from millrace.stores.dynamodb import statements
 from millrace.stores.dynamodb.calls import DUPLICATE, Answer, Calls, ConditionFailed
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.items import (
-    DOCUMENT,
     MESSAGE,
-    RESULT,
     WHEREABOUTS,
     Item,
-    document_of,
     message_item,
     message_key,
     message_of,
+    records_of,
     result_item,
-    result_of,
     whereabouts_of,
 )
 from millrace.stores.dynamodb.tables import MessageItem, Requests, ResultItem
@@ -105,13 +102,7 @@ class Messages:
             ExpressionAttributeValues={":pk": message_key(message_id, MESSAGE)["pk"]},
             ConsistentRead=True,
         )
-        items = {item["sk"]["S"]: item for item in answer["Items"]}
-        return Records(
-            message_of(items[MESSAGE], message_id) if MESSAGE in items else None,
-            whereabouts_of(items[WHEREABOUTS], message_id) if WHEREABOUTS in items else None,
-            result_of(items[RESULT], message_id) if RESULT in items else None,
-            document_of(items[DOCUMENT]) if DOCUMENT in items else None,
-        )
+        return records_of(answer["Items"], message_id)
 
     def get_whereabouts(self, message_id: str) -> Whereabouts | None:
         answer = self._calls.send(
