@@ -33,6 +33,7 @@ $(eval $(call environment,.venv,requirements-dev.txt,pyproject.toml,$(call ITSEL
 $(eval $(call environment,.venv-run,requirements-run.txt,pyproject.toml,$(call ITSELF,.venv-run)))
 $(eval $(call environment,.venv-ministack,requirements-ministack.txt,,true))
 $(eval $(call environment,.venv-sam,requirements-sam.txt,,true))
+$(eval $(call environment,.venv-checkov,requirements-checkov.txt,,true))
 
 node_modules/.installed: package-lock.json infra/local/engines.py | $(UV)
 	@UV=$(UV) $(PYTHON) infra/local/engines.py
@@ -53,6 +54,7 @@ lock: | $(UV)  ## write the locked requirements anew
 	$(COMPILE) --all-extras pyproject.toml -o requirements-dev.txt
 	$(COMPILE) --extra admin --extra cli --extra local --extra setup pyproject.toml -o requirements-run.txt
 	$(COMPILE) infra/local/engines.in -o requirements-engines.txt
+	$(COMPILE) infra/checkov.in -o requirements-checkov.txt
 
 ## -- the product ------------------------------------------------------------------------------------------
 
@@ -68,7 +70,7 @@ deploy: build  ## deploy to AWS, with the defaults of samconfig.toml
 
 ## -- proof ------------------------------------------------------------------------------------------------
 
-.PHONY: test check unit bench costs hammer soak load deploy-test
+.PHONY: test check unit bench costs hammer soak load checkov deploy-test
 test: check unit  ## all checks and tests: what CI runs
 
 check: install  ## formatting, lint, types, import directions, definitions
@@ -102,6 +104,9 @@ soak: install engines  ## the long proofs: schedules by the hundred thousand, ho
 	@$(BIN)/python -m tests.exploration.soak
 	@$(BIN)/python -m tests.admin.soak
 	@$(BIN)/python -m tests.ingress.soak --requests 100000
+
+checkov: .venv-checkov/.installed  ## checkov on the translated template; every exception has its reason
+	@.venv-checkov/bin/python infra/checkov_gate.py
 
 deploy-test: install engines ministack .venv-sam/.installed  ## a real `sam deploy` onto MiniStack, and a webhook through it
 	@$(BIN)/pytest tests/deploy -m deploy $(ARGS)

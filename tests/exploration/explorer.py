@@ -8,7 +8,7 @@ one is printed as a readable trace and replays from that list.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,11 +49,36 @@ class Bounds:
 
 
 @dataclass
+class Census:
+    """What a number of schedules went through."""
+
+    schedules: int = 0
+    steps: int = 0
+    deaths: int = 0
+    losses: int = 0
+    states: set[int] = field(default_factory=set)  #: hashes, of this process's own seed
+
+    def count(self, run: Run) -> None:
+        self.schedules += 1
+        self.steps += len(run.trace)
+        self.deaths += sum(" dies before " in step for step in run.trace)
+        self.losses += sum(" loses the answer of " in step for step in run.trace)
+
+    def add(self, other: Census) -> None:
+        self.schedules += other.schedules
+        self.steps += other.steps
+        self.deaths += other.deaths
+        self.losses += other.losses
+        self.states |= other.states
+
+
+@dataclass
 class Run:
     """One schedule: what was chosen, out of how many, and what happened."""
 
     prefix: Sequence[int]
     dice: random.Random | None = None
+    census: Census | None = None
     chosen: list[int] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
@@ -108,6 +133,7 @@ class Stage:
         self._hub = greenlet.getcurrent()
         self._watchers: list[Callable[[str, tuple[Any, ...], Any], None]] = []
         self.current: Actor | None = None
+        self.portrait: Callable[[], Hashable] = lambda: None  #: the store's content, for counting states
 
     def watch(self, watcher: Callable[[str, tuple[Any, ...], Any], None]) -> None:
         self._watchers.append(watcher)
@@ -159,29 +185,32 @@ class Stage:
             self._left.losses -= what != "goes on"
             actor.glet.switch(*(() if actor.at == "start" else (what != "goes on",)))
             actor.over = actor.glet.dead
+        if self._run.census is not None:
+            stand = tuple("" if one.over else one.at for one in self._actors)
+            self._run.census.states.add(hash((stand, self.portrait())))
         return actor
 
 
 Scenario = Callable[[Run, Bounds], None]
 
 
-def explore(scenario: Scenario, bounds: Bounds, most: int) -> int:
+def explore(scenario: Scenario, bounds: Bounds, most: int, census: Census | None = None) -> int:
     """Depth first through every schedule within the bounds, up to `most`: how many were tried."""
     prefix: list[int] | None = []
     tried = 0
     while prefix is not None and tried < most:
-        run = Run(prefix)
+        run = Run(prefix, census=census)
         _perform(scenario, run, bounds)
         tried += 1
         prefix = _next(run)
     return tried
 
 
-def sample(scenario: Scenario, bounds: Bounds, seeds: Iterator[int] | range) -> int:
+def sample(scenario: Scenario, bounds: Bounds, seeds: Iterator[int] | range, census: Census | None = None) -> int:
     """Random schedules, one a seed."""
     tried = 0
     for seed in seeds:
-        _perform(scenario, Run((), random.Random(seed)), bounds)
+        _perform(scenario, Run((), random.Random(seed), census), bounds)
         tried += 1
     return tried
 
@@ -199,6 +228,9 @@ def _perform(scenario: Scenario, run: Run, bounds: Bounds) -> None:
     except AssertionError as broken:
         steps = "\n  ".join(run.trace)
         raise Violation(f"{broken}\nschedule {run.chosen}\n  {steps}") from broken
+    finally:
+        if run.census is not None:
+            run.census.count(run)
 
 
 def _next(run: Run) -> list[int] | None:

@@ -1,64 +1,192 @@
-"""`python -m tests.exploration.soak`: many more schedules, and the table of mutants with what caught them."""
+"""`python -m tests.exploration.soak`: schedules by the million, a row for each scenario; then the mutants.
+
+Every schedule within small bounds is tried, and random ones with more trouble, until their number or the time is
+used up. `--schedules 0` prints the mutants' table alone.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from multiprocessing import get_context
 
 import pytest
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tests.exploration.explorer import Bounds, Violation, explore, sample
+from tests.exploration.explorer import Bounds, Census, Violation, explore, sample
 from tests.exploration.mutants import MUTANTS
 from tests.exploration.scenarios import SCENARIOS
+
+#: Gone through to the end: every schedule with one of each trouble, and every one with two changes of actor.
+ALL = (Bounds(preemptions=1, crashes=1, losses=1), Bounds(preemptions=2, crashes=0, losses=0))
+RANDOM = Bounds(preemptions=8, crashes=2, losses=2)
+CALM, TROUBLED = Bounds(preemptions=8, crashes=0, losses=0), Bounds(preemptions=8, crashes=1, losses=1)
+SLICE = 5_000
+#: Schedules of each kind that a mutant gets in its own scenario, and in each of the others.
+HUNT, GLANCE = 10_000, 200
+
+
+@dataclass
+class Findings:
+    """What came of one scenario's schedules."""
+
+    scenario: str
+    complete: int = 0  #: schedules of `ALL`
+    census: Census = field(default_factory=Census)
+    violations: list[str] = field(default_factory=list)
+
+    def add(self, other: Findings) -> None:
+        self.complete += other.complete
+        self.census.add(other.census)
+        self.violations += other.violations
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Schedules that one process goes through at a time: all of some bounds, or random ones."""
+
+    scenario: str
+    bounds: Bounds
+    seeds: range | None = None
+
+    def go(self) -> Findings:
+        found = Findings(self.scenario)
+        try:
+            if self.seeds is None:
+                found.complete = explore(SCENARIOS[self.scenario], self.bounds, sys.maxsize, found.census)
+            else:
+                sample(SCENARIOS[self.scenario], self.bounds, self.seeds, found.census)
+        except Violation as violation:
+            found.violations.append(str(violation))
+        return found
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """One mutant against every scenario."""
+
+    mutant: str
+
+    def go(self) -> tuple[str, str, int, int]:
+        """The mutant, what it broke, after how many schedules of its scenario, and how many scenarios catch it."""
+        mutant = MUTANTS[self.mutant]
+        with pytest.MonkeyPatch.context() as patch:
+            mutant.patch(patch)
+            broken, tried = _caught(mutant.scenario, HUNT)
+            others = [name for name in SCENARIOS if name != mutant.scenario and _caught(name, GLANCE)[0]]
+        return self.mutant, broken, tried, bool(broken) + len(others)
+
+
+def _caught(scenario: str, most: int) -> tuple[str, int]:
+    """The first violation, if any, and the schedules up to it; calm ones and troubled ones in turn."""
+    census = Census()
+    try:
+        for seed in range(0, most, 100):
+            sample(SCENARIOS[scenario], CALM, range(seed, seed + 100), census)
+            sample(SCENARIOS[scenario], TROUBLED, range(seed, seed + 100), census)
+    except Violation as violation:
+        return str(violation).splitlines()[0], census.schedules
+    return "", census.schedules
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--schedules", type=int, default=200_000, help="random schedules for each scenario")
-    parser.add_argument("--ordered", type=int, default=50_000, help="schedules depth first for each scenario")
+    parser.add_argument("--schedules", type=int, default=150_000, help="random schedules for each scenario")
+    parser.add_argument("--minutes", type=float, default=60, help="no more random schedules are begun after these")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
-    console = Console()
-    broken = _schedules(console, arguments.schedules, arguments.ordered)
-    return 1 if broken + _mutants(console) else 0
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    # Forked, so that hashes of states mean the same in every process.
+    with ProcessPoolExecutor(arguments.processes, get_context("fork")) as pool:
+        broken = _schedules(console, pool, arguments) if arguments.schedules else 0
+        survivors = _mutants(console, pool)
+    return 1 if broken or survivors else 0
 
 
-def _schedules(console: Console, random: int, ordered: int) -> int:
-    table = Table("scenario", "depth first", "random", "violations", "schedules/s", title="Schedules of the real code")
-    broken = 0
-    for name, scenario in track(SCENARIOS.items(), description="exploring", console=console):
-        started = time.perf_counter()
-        try:
-            systematic = explore(scenario, Bounds(preemptions=3, crashes=1, losses=1), most=ordered)
-            sampled = sample(scenario, Bounds(preemptions=8, crashes=2, losses=2), range(random))
-        except Violation as violation:
-            console.print(f"[red]{name}[/]: {violation}")
-            broken += 1
-            continue
-        rate = (systematic + sampled) / (time.perf_counter() - started)
-        table.add_row(name, f"{systematic:,}", f"{sampled:,}", "0", f"{rate:,.0f}")
+def _stretches(schedules: int) -> Iterator[Stretch]:
+    for name in SCENARIOS:
+        yield from (Stretch(name, bounds) for bounds in ALL)
+    for first in range(0, schedules, SLICE):
+        for name in SCENARIOS:
+            yield Stretch(name, RANDOM, range(first, min(first + SLICE, schedules)))
+
+
+def _schedules(console: Console, pool: ProcessPoolExecutor, arguments: argparse.Namespace) -> int:
+    begun = time.perf_counter()
+    findings = {name: Findings(name) for name in SCENARIOS}
+    work = {pool.submit(stretch.go): stretch for stretch in _stretches(arguments.schedules)}
+    for done in track(as_completed(work), "exploring", len(work), console=console, disable=not console.is_terminal):
+        if not done.cancelled():
+            findings[work[done].scenario].add(done.result())
+        if time.perf_counter() - begun > 60 * arguments.minutes:
+            for later, stretch in work.items():
+                if stretch.seeds is not None:
+                    later.cancel()
+    _show_schedules(console, findings, time.perf_counter() - begun)
+    for found in findings.values():
+        for violation in found.violations[:1]:
+            console.print(f"[red]{found.scenario}[/]: {violation}", highlight=False)
+    return sum(len(found.violations) for found in findings.values())
+
+
+def _show_schedules(console: Console, findings: dict[str, Findings], seconds: float) -> None:
+    table = Table(title="Schedules of the real code", show_footer=True)
+    headings = ("all of the small", "random", "steps", "states", "deaths", "lost answers", "violations")
+    rows = [
+        (
+            found.complete,
+            found.census.schedules - found.complete,
+            found.census.steps,
+            len(found.census.states),
+            found.census.deaths,
+            found.census.losses,
+            len(found.violations),
+        )
+        for found in findings.values()
+    ]
+    totals = [sum(column) for column in zip(*rows, strict=True)]
+    table.add_column("scenario", "in all", no_wrap=True)
+    for heading, total in zip(headings, totals, strict=True):
+        table.add_column(heading, f"{total:,}", justify="right")
+    for name, row in zip(findings, rows, strict=True):
+        table.add_row(name, *(f"{value:,}" for value in row))
     console.print(table)
-    return broken
+    tried = totals[0] + totals[1]
+    console.print(
+        f"{tried:,} schedules in {seconds / 60:.0f} minutes, {tried / seconds:,.0f} a second. All of the small: every "
+        "schedule with one change of actor, one death and one lost answer, and every one with two changes of actor. "
+        f"Random: up to {RANDOM.preemptions} changes, {RANDOM.crashes} deaths, {RANDOM.losses} lost answers.",
+        highlight=False,
+    )
 
 
-def _mutants(console: Console) -> int:
-    table = Table("mutant", "guard taken out", "caught by", title="Mutants")
-    survivors = 0
-    for name, mutant in MUTANTS.items():
-        with pytest.MonkeyPatch.context() as patch:
-            mutant.patch(patch)
-            try:
-                sample(SCENARIOS[mutant.scenario], Bounds(preemptions=8, crashes=1, losses=1), range(20_000))
-                caught = "[red]nothing[/]"
-                survivors += 1
-            except Violation as violation:
-                caught = str(violation).splitlines()[0]
-        table.add_row(name, mutant.breaks, caught)
+def _mutants(console: Console, pool: ProcessPoolExecutor) -> int:
+    table = Table(title="Mutants: one guard taken out each")
+    for heading in ("mutant", "guard taken out", "caught in", "what broke"):
+        table.add_column(heading)
+    table.add_column("after", justify="right")
+    table.add_column("scenarios that catch it", justify="right")
+    hunts = list(pool.map(Hunt.go, [Hunt(name) for name in MUTANTS]))
+    for name, broken, tried, catching in hunts:
+        mutant = MUTANTS[name]
+        what = _without_names(broken) or "[red]survived[/]"
+        table.add_row(name, mutant.breaks, mutant.scenario, what, f"{tried:,}", f"{catching} of {len(SCENARIOS)}")
     console.print(table)
-    return survivors
+    caught = sum(bool(broken) for _, broken, _, _ in hunts)
+    console.print(f"{caught} of {len(hunts)} caught; `after` counts schedules.", highlight=False)
+    return len(hunts) - caught
+
+
+def _without_names(broken: str) -> str:
+    """A violation without the random ids in it."""
+    return " ".join(word for word in broken.split() if len(word.strip("('\",)")) < 20)
 
 
 if __name__ == "__main__":
