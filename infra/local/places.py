@@ -44,6 +44,7 @@ class Places:
             "AWS_ENDPOINT_URL_S3": self.s3_url,
             "AWS_EC2_METADATA_DISABLED": "true",
             "TARGET_ALLOW_LOOPBACK": "1",
+            "LOG_HISTORY": "1",
         }
         if in_process:
             local |= {"SHARED_PROCESS": "1", "WORKER_FUNCTION": ""}

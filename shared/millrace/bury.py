@@ -9,6 +9,7 @@ from millrace.errors import StoreUnavailable
 from millrace.history import history_with, storable
 from millrace.message import Attempt, DeadLetter, Entry, Message, Reason, Whereabouts
 from millrace.queue import Queue
+from millrace.recording import Event
 from millrace.store import Applied, Unknown
 
 #: Of the last error a dead letter keeps this much.
@@ -49,11 +50,14 @@ def bury(
     ttl = queue.spec.whereabouts_ttl(now)
     whereabouts = Whereabouts(entry.id, entry.nonce, None, ttl, dead_letter=letter.sk, history=history)
     epoch = queue.state().epoch
+    queue.tell(Event.ENDING, [entry])
     outcome = queue.store.bury_entry(entry, whereabouts, letter)
     if isinstance(outcome, Unknown):
         raise StoreUnavailable("The dead letter got no answer; the claim will run out and it is tried again.")
     if not isinstance(outcome, Applied):
+        queue.tell(Event.STALE, [entry])
         return False
+    queue.tell(Event.DEAD, [entry])
     note_dead(queue, now)
     book_endings(queue, epoch, 1)
     return True

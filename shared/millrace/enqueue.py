@@ -181,10 +181,11 @@ def _put_entries(queue: Queue, pairs: list[_Pair], answers: dict[int, Receipt | 
 
 def _commit(queue: Queue, pairs: list[_Pair], answers: dict[int, Receipt | MillraceError]) -> None:
     """The second write: accepted, or a repeat of a message that is there already."""
-    repeated = []
+    repeated, accepted = [], []
     for pair, outcome in zip(pairs, queue.store.put_messages([pair.message for pair in pairs]), strict=True):
         if isinstance(outcome, Applied):
             answers[pair.position] = _accepted(pair)
+            accepted.append(pair.message)
         elif isinstance(outcome, Refused) and outcome.current is not None:
             try:
                 answer = _answer_repeat(queue, pair, outcome.current)
@@ -194,8 +195,11 @@ def _commit(queue: Queue, pairs: list[_Pair], answers: dict[int, Receipt | Millr
             answers[pair.position] = answer
             if answer.duplicate:
                 repeated.append(pair)
+            if not answer.phase.ended:
+                accepted.append(outcome.current if answer.duplicate else pair.message)
         else:
             answers[pair.position] = StoreUnavailable("The commit got no answer; repeat it with the same key.")
+    queue.tell_accepted(accepted)
     _withdraw(queue, repeated)
 
 

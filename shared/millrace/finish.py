@@ -13,6 +13,7 @@ from millrace.history import history_with
 from millrace.lanes import order_of, waiting_place
 from millrace.message import Attempt, Entry, Message, Reason, Result, Whereabouts
 from millrace.queue import Queue
+from millrace.recording import Event
 from millrace.retry import RetryAt, decide
 from millrace.store import Applied, Outcome, Refused
 
@@ -32,6 +33,7 @@ def ack(queue: Queue, entries: Sequence[Entry], results: Sequence[bytes | None] 
     One write unit each, one more where the result is kept, and one for the whole batch.
     """
     epoch = queue.state().epoch
+    queue.tell(Event.ENDING, entries)
     outcomes = queue.store.end_entries(entries)
     done = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, Applied)]
     if done and queue.spec.idempotency.cache_result:
@@ -40,7 +42,16 @@ def ack(queue: Queue, entries: Sequence[Entry], results: Sequence[bytes | None] 
         )
     if done:
         book_endings(queue, epoch, len(done), done=len(done))
-    return [_ack_answer(queue, entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True)]
+    answers = [_ack_answer(queue, entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True)]
+    _tell_answers(queue, Event.DONE, entries, answers)
+    return answers
+
+
+def _tell_answers(queue: Queue, good: Event, entries: Sequence[Entry], answers: Sequence[MillraceError | None]) -> None:
+    if queue.runtime.history is not None:
+        stale = [isinstance(answer, StaleClaim) for answer in answers]
+        queue.tell(good, [entry for entry, answer in zip(entries, answers, strict=True) if answer is None])
+        queue.tell(Event.STALE, [entry for entry, refused in zip(entries, stale, strict=True) if refused])
 
 
 def _result(queue: Queue, entry: Entry, snapshot: bytes | None) -> Result:
@@ -105,6 +116,7 @@ def nack(
     decision = decide(queue.spec.delivery, failed.attempts, now, queue.runtime.chance, delay_ms)
     if isinstance(decision, RetryAt):
         move(queue, entry, failed, decision.due, history_with(queue, entry, runs))
+        queue.tell(Event.FAILED, [entry])
         note_failure(queue)
         return decision
     buried = bury(
@@ -138,6 +150,8 @@ def move(queue: Queue, entry: Entry, changed: Entry, due: int, history: tuple[At
     ttl = queue.spec.whereabouts_ttl(entry.enqueued_at)
     whereabouts = Whereabouts(entry.id, entry.nonce, place, ttl, history=history)
     error = failure_of(entry, queue.store.move_entry(entry, new, whereabouts))
+    if isinstance(error, StaleClaim):
+        queue.tell(Event.STALE, [entry])
     if error:
         raise error
 
@@ -145,13 +159,16 @@ def move(queue: Queue, entry: Entry, changed: Entry, due: int, history: tuple[At
 def release(queue: Queue, entries: Sequence[Entry]) -> list[MillraceError | None]:
     """Give claimed messages back at once, charging no attempt. One write unit each."""
     outcomes = queue.store.hold_entries([entry.unclaimed() for entry in entries], [entry.token for entry in entries])
-    return [failure_of(entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True)]
+    answers = [failure_of(entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True)]
+    _tell_answers(queue, Event.RELEASED, entries, answers)
+    return answers
 
 
 def snooze(queue: Queue, entry: Entry, until: int) -> None:
     """Give a claimed message back until a time, charging no attempt."""
     due_after(queue.now(), until - queue.now(), "until")
     move(queue, entry, entry, until, history_with(queue, entry, ()))
+    queue.tell(Event.RELEASED, [entry])
 
 
 def extend(queue: Queue, entries: Sequence[Entry], lease_ms: int | None = None) -> list[Entry | MillraceError]:

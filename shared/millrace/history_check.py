@@ -1,61 +1,44 @@
-"""Checking what workers wrote down against what the queue promises.
+"""Checking what was recorded against what the queue promises.
 
-A history is JSON lines, one for each thing that happened to a message, from any number of processes:
-
-    {"at": 1800000000000, "event": "started", "message": "…", "version": 3, "owner": "w1", "key": "", "sequence": 7}
-
-`at` is milliseconds by the writer's clock: for `started` the very reading that the claim was judged by. `ending` is
-written before an ack or a rejection is sent, `done` or `dead` after it was answered; so the moment of the commit
-lies between the two, and a worker killed in between leaves an `ending` without an answer. `sequence` is the
-message's number in the order of its queue (fifo) or key (per_key).
+A history is what happened to messages, from any number of processes (`recording` writes it, `history_reading` reads
+it). `at` is milliseconds by the writer's clock: for `started` the very reading that the claim was judged by. `ending`
+is written before an ack or a dead letter is sent, `done` or `dead` after it was answered; so the moment of the commit
+lies between the two, and a worker killed in between leaves an `ending` without an answer.
 """
 
 from __future__ import annotations
 
-import json
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
+from millrace.recording import Event
 from millrace.spec import Ordering
 
-
-class Event(StrEnum):
-    """What happened to a message."""
-
-    ACCEPTED = "accepted"  #: its sender had a receipt
-    STARTED = "started"  #: a run began under a claim
-    ENDING = "ending"  #: an ack or a rejection is about to be sent
-    DONE = "done"  #: the ack was recorded
-    FAILED = "failed"  #: the run failed and will be repeated
-    DEAD = "dead"  #: it became a dead letter
-    STALE = "stale"  #: something was refused because the claim was not the newest
-    RELEASED = "released"  #: given back without a run
+#: Later than every end.
+NEVER = 1 << 62
 
 
 class Fault(StrEnum):
     """A promise that was broken."""
 
     LOST = "lost"  #: accepted, and it ended neither as done nor as a dead letter
-    ACKED_TWICE = "acked twice"
+    ENDED_TWICE = "ended twice"  #: by two claims
     DONE_AND_DEAD = "done and dead"
     NEVER_ACKED = "never acked"  #: the table has it done, but nobody sent an ack
-    STARTED_AFTER_DONE = "started after done"
+    STARTED_AFTER_END = "started after its end"
     STALE_ACK_ACCEPTED = "stale ack accepted"
     VERSION_ORDER = "version order"  #: two runs under one version, or a later run under an older one
-    NEWEST_REFUSED = "newest refused"  #: a claim that ended its message was refused too
+    NEWEST_REFUSED = "newest refused"  #: a claim was refused and ended its message afterwards
     OUT_OF_ORDER = "out of order"  #: started before an earlier one of its queue or key had ended
-
-
-class MalformedHistory(Exception):
-    """A line of a history is not a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One line of a history."""
+    """One thing that happened to one message."""
 
     at: int
     event: Event
@@ -63,8 +46,11 @@ class Record:
     version: int = 0
     owner: str = ""
     queue: str = ""
-    key: str = ""
-    sequence: int | None = None
+    key: str = ""  #: of an ordered queue: the line that the message stands in
+    sequence: int | None = None  #: its number there; None where no order is promised
+    tenant: str = ""
+    nonce: str = ""  #: an id may be used again once its window is over: tells its lives apart
+    sent: int | None = None  #: when the sender of an accepted message began; unless told, when it was accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +67,13 @@ class Verdict:
     """What a history adds up to; sound when nothing was found."""
 
     accepted: int
+    started: int  #: runs
     done: int
     dead: int
-    unanswered: int  #: done by the table, while the ack's sender was killed before it had the answer
+    purged: int  #: removed by an operator
+    unfinished: tuple[str, ...]  #: accepted or started, and not ended yet
+    unanswered: int  #: counted as done: an ack was sent, and its sender did not live to tell the answer
+    repeats: int  #: runs of a message whose run before neither failed nor was given back: its worker was lost
     stale: int  #: refused for a stale claim, as they must be
     findings: tuple[Finding, ...]
 
@@ -91,49 +81,54 @@ class Verdict:
     def sound(self) -> bool:
         return not self.findings
 
-    def count(self, fault: Fault) -> int:
-        return sum(finding.fault is fault for finding in self.findings)
+    def count(self, *faults: Fault) -> int:
+        return sum(finding.fault in faults for finding in self.findings)
 
 
 @dataclass(slots=True)
 class _Life:
-    """All records of one message, by what happened."""
+    """All records of one life of a message, by what happened."""
 
     message: str
     of: dict[Event, list[Record]] = field(default_factory=lambda: defaultdict(list))
 
-    def ended(self) -> bool:
-        return bool(self.of[Event.DONE] or self.of[Event.DEAD])
+    @property
+    def ends(self) -> list[Record]:
+        return [*self.of[Event.DONE], *self.of[Event.DEAD]]
 
+    @property
+    def starts(self) -> list[Record]:
+        return sorted(self.of[Event.STARTED], key=lambda record: (record.at, record.version))
 
-def read_records(lines: Iterable[str]) -> Iterator[Record]:
-    """The records of one file. A last line without its end is left out: its writer was killed at it.
+    @property
+    def accepted_at(self) -> int:
+        return min(record.at for record in self.of[Event.ACCEPTED])
 
-    Raises MalformedHistory with the line's number for anything else that is not a record.
-    """
-    for number, line in enumerate(lines, 1):
-        if not line.endswith("\n"):
-            return
-        if not line.strip():
-            continue
-        try:
-            yield _record(json.loads(line))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise MalformedHistory(f"Line {number} is not a record: {type(error).__name__}: {error}.") from error
+    @property
+    def sent_at(self) -> int:
+        return min(record.at if record.sent is None else record.sent for record in self.of[Event.ACCEPTED])
 
+    def phase(self, phases: Mapping[str, str] | None) -> str:
+        """How the message stands: by the table, or by the records alone."""
+        if phases is not None:
+            return phases.get(self.message, "missing")
+        for event in (Event.DEAD, Event.DONE, Event.PURGED):
+            if self.of[event]:
+                return event.value
+        return "done" if self._in_doubt() else "unfinished"
 
-def _record(fields: Mapping[str, object]) -> Record:
-    sequence = fields.get("sequence")
-    return Record(
-        at=int(str(fields["at"])),
-        event=Event(str(fields["event"])),
-        message=str(fields["message"]),
-        version=int(str(fields.get("version", 0))),
-        owner=str(fields.get("owner", "")),
-        queue=str(fields.get("queue", "")),
-        key=str(fields.get("key", "")),
-        sequence=None if sequence is None else int(str(sequence)),
-    )
+    def _in_doubt(self) -> bool:
+        """An ack was sent, nobody knows its answer, and no run has come after it."""
+        sent = max((record.version for record in self.of[Event.ENDING]), default=-1)
+        return sent >= max((record.version for record in self.of[Event.STARTED]), default=0)
+
+    def unanswered(self, phases: Mapping[str, str] | None) -> bool:
+        return self.phase(phases) == "done" and not self.ends and bool(self.of[Event.ENDING])
+
+    def repeats(self) -> int:
+        over = {record.version for event in (Event.FAILED, Event.RELEASED) for record in self.of[event]}
+        versions = sorted({record.version for record in self.of[Event.STARTED]})
+        return sum(before not in over for before, _ in pairwise(versions))
 
 
 def check_history(
@@ -141,132 +136,131 @@ def check_history(
     *,
     ordering: Ordering = Ordering.UNORDERED,
     phases: Mapping[str, str] | None = None,
+    complete: bool = True,
+    skew_ms: int = 0,
 ) -> Verdict:
-    """Hold a complete history against the promises. Pure: it reads nothing but what it is given.
+    """Hold a history against the promises. Pure: it reads nothing but what it is given.
 
-    `phases` is what the table says of each message ("done", "dead", anything else is unfinished). Without it an ack
-    that never got its answer counts as done.
+    `phases` is what the table says of each message ("done", "dead", "purged"; anything else is unfinished). Without
+    it an ack that never got its answer counts as done. A message that has not ended is lost where the history is
+    `complete`, else unfinished. Clocks may differ by `skew_ms`: what lies closer together is not judged by its time.
     """
-    lives: dict[str, _Life] = {}
+    lives: dict[tuple[str, str], _Life] = {}
     for record in records:
-        life = lives.setdefault(record.message, _Life(record.message))
+        life = lives.setdefault((record.message, record.nonce), _Life(record.message))
         life.of[record.event].append(record)
     findings: list[Finding] = []
-    unanswered = 0
     for life in lives.values():
-        findings += [*_check_end(life, phases), *_check_acks(life), *_check_starts(life)]
-        unanswered += _unanswered(life, phases)
+        if complete:
+            findings += _check_end(life, phases)
+        findings += [*_check_ends(life, phases), *_check_refusals(life), *_check_starts(life, skew_ms)]
     if ordering.ordered:
-        findings += _check_order(lives.values(), ordering)
-    done = sum(bool(life.of[Event.DONE]) for life in lives.values())
+        findings += _check_order(lives.values(), ordering, skew_ms)
+    return _verdict(list(lives.values()), phases, findings)
+
+
+def _verdict(lives: list[_Life], phases: Mapping[str, str] | None, findings: list[Finding]) -> Verdict:
+    stands = Counter(life.phase(phases) for life in lives)
+    unfinished = [life.message for life in lives if life.phase(phases) not in ("done", "dead", "purged")]
     return Verdict(
-        accepted=sum(bool(life.of[Event.ACCEPTED]) for life in lives.values()),
-        done=done + unanswered,
-        dead=sum(_is_dead(life, phases) for life in lives.values()),
-        unanswered=unanswered,
-        stale=sum(len(life.of[Event.STALE]) for life in lives.values()),
+        accepted=sum(bool(life.of[Event.ACCEPTED]) for life in lives),
+        started=sum(len(life.of[Event.STARTED]) for life in lives),
+        done=stands["done"],
+        dead=stands["dead"],
+        purged=stands["purged"],
+        unfinished=tuple(unfinished),
+        unanswered=sum(life.unanswered(phases) for life in lives),
+        repeats=sum(life.repeats() for life in lives),
+        stale=sum(len(life.of[Event.STALE]) for life in lives),
         findings=tuple(findings),
     )
 
 
-def _phase(life: _Life, phases: Mapping[str, str] | None) -> str:
-    """How the message stands: by the table, or by the records alone."""
-    if phases is not None:
-        return phases.get(life.message, "missing")
-    if life.of[Event.DEAD]:
-        return "dead"
-    return "done" if life.of[Event.DONE] or life.of[Event.ENDING] else "unfinished"
-
-
-def _is_dead(life: _Life, phases: Mapping[str, str] | None) -> bool:
-    return bool(life.of[Event.DEAD]) or _phase(life, phases) == "dead"
-
-
-def _unanswered(life: _Life, phases: Mapping[str, str] | None) -> bool:
-    return _phase(life, phases) == "done" and not life.ended() and bool(life.of[Event.ENDING])
-
-
 def _check_end(life: _Life, phases: Mapping[str, str] | None) -> Iterator[Finding]:
-    """Accepted means: ends as done or as a dead letter, exactly one of them.
-
-    The table alone cannot tell a lost entry from a finished one: somebody must have sent the ack.
-    """
-    phase = _phase(life, phases)
-    accepted, done, dead = life.of[Event.ACCEPTED], life.of[Event.DONE], life.of[Event.DEAD]
-    if (accepted or done or dead) and phase not in ("done", "dead"):
-        yield Finding(Fault.LOST, life.message, f"the table says {phase}")
-    if phase == "done" and accepted and not (done or dead or life.of[Event.ENDING]):
+    """Accepted means: it ends. The table alone cannot tell a lost entry from a finished one: somebody must have
+    sent the ack."""
+    phase = life.phase(phases)
+    accepted = life.of[Event.ACCEPTED]
+    if (accepted or life.ends) and phase not in ("done", "dead", "purged"):
+        yield Finding(Fault.LOST, life.message, f"it is {phase}; {_shown(accepted + life.starts)}")
+    if phase == "done" and accepted and not (life.ends or life.of[Event.ENDING]):
         yield Finding(Fault.NEVER_ACKED, life.message, f"{len(life.of[Event.STARTED])} runs")
+
+
+def _check_ends(life: _Life, phases: Mapping[str, str] | None) -> Iterator[Finding]:
+    """It ends once: as done or as a dead letter, by one claim. An ack that succeeded may be repeated by its claim."""
+    done, dead = life.of[Event.DONE], life.of[Event.DEAD]
+    phase = life.phase(phases)
+    for ends in (done, dead):
+        if len({(record.version, record.owner) for record in ends}) > 1:
+            yield Finding(Fault.ENDED_TWICE, life.message, _shown(ends))
     if (done and dead) or (done and phase == "dead") or (dead and phase == "done"):
-        yield Finding(Fault.DONE_AND_DEAD, life.message, f"{_shown(done + dead)}; the table says {phase}")
+        yield Finding(Fault.DONE_AND_DEAD, life.message, f"{_shown(life.ends)}; the table says {phase}")
 
 
-def _check_acks(life: _Life) -> Iterator[Finding]:
-    done = life.of[Event.DONE]
-    if len(done) > 1:
-        yield Finding(Fault.ACKED_TWICE, life.message, _shown(done))
-    ended = {record.version for record in done}
-    refused = [record for record in life.of[Event.STALE] if record.version in ended]
-    if refused:
-        yield Finding(Fault.NEWEST_REFUSED, life.message, _shown(done + refused))
+def _check_refusals(life: _Life) -> Iterator[Finding]:
+    """A claim that ended its message cannot have been stale before. Afterwards it is: its holder may ask again."""
+    for end in life.of[Event.DONE]:
+        refused = [record for record in life.of[Event.STALE] if record.version == end.version and record.at < end.at]
+        if refused:
+            yield Finding(Fault.NEWEST_REFUSED, life.message, _shown([end, *refused]))
 
 
-def _check_starts(life: _Life) -> Iterator[Finding]:
-    """Versions only grow, each is run once, and nothing runs once its message is done."""
-    starts = sorted(life.of[Event.STARTED], key=lambda record: (record.at, record.version))
+def _check_starts(life: _Life, skew_ms: int) -> Iterator[Finding]:
+    """Versions only grow, each is run once, and nothing runs once its message has ended."""
+    starts = life.starts
     for before, after in pairwise(starts):
-        if after.version <= before.version:
+        same = after.version == before.version
+        if same or (after.version < before.version and after.at - before.at > skew_ms):
             yield Finding(Fault.VERSION_ORDER, life.message, _shown([before, after]))
-    for done in life.of[Event.DONE]:
+    for end in life.ends:
         for start in starts:
-            if start.version > done.version:
-                late = start.at > done.at
-                fault = Fault.STARTED_AFTER_DONE if late else Fault.STALE_ACK_ACCEPTED
-                yield Finding(fault, life.message, _shown([done, start]))
+            if start.version > end.version:
+                fault = Fault.STARTED_AFTER_END if start.at > end.at else Fault.STALE_ACK_ACCEPTED
+                yield Finding(fault, life.message, _shown([end, start]))
 
 
-def _check_order(lives: Iterable[_Life], ordering: Ordering) -> Iterator[Finding]:
-    """A message starts only after every earlier one of its queue or key has ended.
-
-    Earlier is what its sender had a receipt for before it got the other's: those of one batch may overtake.
-    """
-    lines: dict[tuple[str, str], list[_Life]] = defaultdict(list)
+def _check_order(lives: Iterable[_Life], ordering: Ordering, skew_ms: int) -> Iterator[Finding]:
+    """A message starts only after every earlier one of its queue or key has ended."""
+    lines: dict[tuple[str, str, str], list[_Life]] = defaultdict(list)
     for life in lives:
-        if life.of[Event.ACCEPTED] and life.of[Event.STARTED]:
-            first = life.of[Event.ACCEPTED][0]
-            lines[first.queue, first.key if ordering is Ordering.PER_KEY else ""].append(life)
+        accepted = life.of[Event.ACCEPTED]
+        if accepted and accepted[0].sequence is not None:
+            first = accepted[0]
+            lines[first.tenant, first.queue, first.key if ordering is Ordering.PER_KEY else ""].append(life)
     for line in lines.values():
-        yield from _check_line(sorted(line, key=_sequence))
+        yield from _check_line(line, skew_ms)
 
 
-def _check_line(line: list[_Life]) -> Iterator[Finding]:
-    """One queue's or key's messages in their order: the latest end so far must lie before the next start."""
-    latest_end, holder, accepted_at = 0, line[0], 0
-    waiting: list[_Life] = []
+def _check_line(line: list[_Life], skew_ms: int) -> Iterator[Finding]:
+    """One queue's or key's messages. Earlier is what was accepted before the other one's sender began."""
+    line = sorted(line, key=lambda life: life.accepted_at)
+    accepted = [life.accepted_at for life in line]
+    last: list[tuple[int, _Life]] = []  #: the latest end so far, and whose it is
     for life in line:
-        accepted = min(record.at for record in life.of[Event.ACCEPTED])
-        if accepted > accepted_at:
-            for earlier in waiting:
-                if (end := _ended_at(earlier)) > latest_end:
-                    latest_end, holder = end, earlier
-            waiting, accepted_at = [], accepted
-        first_start = min(life.of[Event.STARTED], key=lambda record: record.at)
-        if first_start.at < latest_end:
-            shown = f"{_shown([first_start])} before {holder.message} ended at {latest_end}"
-            yield Finding(Fault.OUT_OF_ORDER, life.message, shown)
-        waiting.append(life)
-
-
-def _sequence(life: _Life) -> int:
-    return life.of[Event.ACCEPTED][0].sequence or 0
+        end = (_ended_at(life), life)
+        last.append(max(last[-1], end, key=lambda one: one[0]) if last else end)
+    for life in line:
+        earlier = bisect_left(accepted, life.sent_at - skew_ms)
+        if not earlier or not life.of[Event.STARTED]:
+            continue
+        end_at, holder = last[earlier - 1]
+        start = life.starts[0]
+        # One consumer may be handed a batch from the head, to run it in its order.
+        together = any((run.at, run.owner) == (start.at, start.owner) for run in holder.of[Event.STARTED])
+        if start.at + skew_ms < end_at and not together:
+            when = "has not ended" if end_at == NEVER else f"ended at {end_at}"
+            yield Finding(Fault.OUT_OF_ORDER, life.message, f"{_shown([start])}, and {holder.message} {when}")
 
 
 def _ended_at(life: _Life) -> int:
     """The earliest moment at which it can have ended: when the ack that succeeded was sent."""
-    ends = life.of[Event.DONE] or life.of[Event.DEAD] or life.of[Event.ENDING][-1:]
+    if life.of[Event.PURGED]:
+        return 0
+    ends = life.ends or life.of[Event.ENDING][-1:]
     ending = {record.version for record in ends}
     sent = [record.at for record in life.of[Event.ENDING] if record.version in ending]
-    return min([*sent, *(record.at for record in ends)], default=0)
+    return min([*sent, *(record.at for record in ends)], default=NEVER)
 
 
 def _shown(records: Iterable[Record]) -> str:

@@ -12,6 +12,7 @@ from millrace.ids import secret
 from millrace.lanes import END, READY, WAITING
 from millrace.message import Entry, Whereabouts
 from millrace.queue import Queue
+from millrace.recording import Event
 from millrace.status import Phase, status
 from millrace.store import Applied
 
@@ -86,12 +87,14 @@ def _remove(queue: Queue, free: list[Entry], by: str, now: int) -> int:
         )
         for entry in free
     ]
-    removed = 0
+    removed = []
     for entry, outcome in zip(claimed, queue.store.claim_entries(claimed, now), strict=True):
         if isinstance(outcome, Applied):
             ttl = queue.spec.whereabouts_ttl(now)
             trace = Whereabouts(entry.id, entry.nonce, None, ttl, purged_at=now)
-            removed += isinstance(queue.store.bury_entry(entry, trace, None), Applied)
+            if isinstance(queue.store.bury_entry(entry, trace, None), Applied):
+                removed.append(entry)
+    queue.tell(Event.PURGED, removed)
     if removed:
-        book_endings(queue, epoch, removed)
-    return removed
+        book_endings(queue, epoch, len(removed))
+    return len(removed)

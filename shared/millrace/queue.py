@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from millrace.accounting import Ledger, QueueState
@@ -11,6 +12,8 @@ from millrace.credits import Credits
 from millrace.errors import InvalidField
 from millrace.ids import Orders
 from millrace.lanes import partition
+from millrace.message import Entry, Message
+from millrace.recording import Event, HistoryLog
 from millrace.spec import QueueSpec
 from millrace.store import Blobs, Store
 
@@ -31,12 +34,14 @@ class Runtime:
         clock: Clock = system_clock,
         entropy: Entropy = system_entropy,
         chance: Chance = system_chance,
+        history: HistoryLog | None = None,
     ) -> None:
         self.store = store
         self.blobs = blobs
         self.clock = clock
         self.entropy = entropy
         self.chance = chance
+        self.history = history  #: None where nobody records what happens to messages
         self.orders = Orders(clock, entropy)
         self.credits = Credits(store, clock)
         self.ledger = Ledger()
@@ -88,3 +93,13 @@ class Queue:
     def saw(self, state: QueueState) -> None:
         """Remember a state that came with another answer, so that it need not be read."""
         self._glance.state, self._glance.at = state, self.now()
+
+    def tell(self, event: Event, entries: Sequence[Entry], at: int | None = None) -> None:
+        """Record what happened to claimed entries, where histories are kept."""
+        if entries and self.runtime.history is not None:
+            self.runtime.history.happened(event, self.now() if at is None else at, self.tenant, self.spec.name, entries)
+
+    def tell_accepted(self, messages: Sequence[Message]) -> None:
+        """Record that messages were accepted, where histories are kept."""
+        if messages and self.runtime.history is not None:
+            self.runtime.history.accepted(self.tenant, self.spec, self.now(), messages)

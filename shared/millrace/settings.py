@@ -25,6 +25,7 @@ class Settings:
     body_bucket: str
     definitions: str  #: path of the compiled definitions
     default_tenant: str = "default"  #: whose queues are meant where a call names no tenant
+    log_history: bool = False  #: whether what happens to messages is recorded, for `millrace check-history`
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -40,4 +41,5 @@ class Settings:
             need("BODY_BUCKET", "the bucket of large bodies"),
             need("DEFINITIONS", "the path of the compiled queue definitions"),
             environment.get("DEFAULT_TENANT") or "default",
+            environment.get("LOG_HISTORY") == "1",
         )

@@ -15,6 +15,8 @@ from millrace.api.looking import MAX_PART
 from millrace.api.service import Service
 from millrace.definitions import load
 from millrace.definitions.language.compiler import compile_files
+from millrace.history_reading import LogRecords
+from millrace.recording import HistoryLog
 from tests.conftest import Clock
 from tests.consumer.calling import Caller
 
@@ -32,6 +34,16 @@ def test_a_message_lives_its_whole_life(call: Caller) -> None:
     assert got.json == {"message_id": receipt["message_id"], "correlation_id": "trace-1"}
     status = call("GET", f"{JOBS}/messages/{receipt['message_id']}").json
     assert (status["phase"], status["result"]) == ("done", {"ok": True})
+
+
+def test_a_pull_consumers_history_is_told_from_dequeue_to_ack(call: Caller, service: Service) -> None:
+    told: list[str] = []
+    service.runtime.history = HistoryLog(told.append)
+    call.enqueue()
+    (held,) = call.dequeue(owner="w1")
+    call("POST", f"{JOBS}/ack", {"claim": held["claim"]})
+    events = [(record.event, record.owner, record.version) for record in LogRecords().read("told", told)]
+    assert events == [("accepted", "", 0), ("started", "w1", 1), ("ending", "w1", 1), ("done", "w1", 1)]
 
 
 def test_repeating_an_ack_that_succeeded_succeeds_again(call: Caller) -> None:

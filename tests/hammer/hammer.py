@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 
 from infra.local.dynamodb import REGION
 from millrace.errors import StoreUnavailable
-from millrace.history_check import Event, Record, Verdict, check_history, read_records
+from millrace.history_check import Record, Verdict, check_history
+from millrace.history_reading import read_records
 from millrace.lanes import END
 from millrace.queue import Queue
+from millrace.recording import Event
 from millrace.stores.dynamodb import dynamodb_client
 from tests.hammer.journal import Follower
 from tests.hammer.worker import Assignment, Worker

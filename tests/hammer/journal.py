@@ -7,7 +7,9 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from millrace.history_check import Event, Record, read_records
+from millrace.history_check import Record
+from millrace.history_reading import read_records
+from millrace.recording import Event
 
 
 class Journal:

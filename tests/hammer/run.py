@@ -110,7 +110,7 @@ def _show(report: Report, console: Console) -> None:
         "  of them by an ack whose sender was killed before the answer": verdict.unanswered,
         "dead (rejected)": verdict.dead,
         "lost": verdict.count(Fault.LOST) + verdict.count(Fault.NEVER_ACKED),
-        "duplicate acks": verdict.count(Fault.ACKED_TWICE),
+        "ended twice": verdict.count(Fault.ENDED_TWICE, Fault.DONE_AND_DEAD),
         "stale acks accepted": verdict.count(Fault.STALE_ACK_ACCEPTED),
         "refused for a stale claim": verdict.stale,
         "all findings": len(verdict.findings),

@@ -14,10 +14,11 @@ from millrace.claim import Claim, claim
 from millrace.enqueue import Receipt, enqueue, enqueue_all
 from millrace.errors import MillraceError, StaleClaim
 from millrace.finish import Failure, ack, extend, nack, reject, release
-from millrace.history_check import Event, Record
+from millrace.history_check import Record
 from millrace.ids import keyed_message_id
 from millrace.message import Draft
 from millrace.queue import Queue, Runtime
+from millrace.recording import Event
 from millrace.spec import Delivery, Idempotency, Ordering, QueueSpec
 from millrace.store import Store
 from millrace.stores.dynamodb import DynamoStore, TableNames

@@ -32,6 +32,7 @@ from millrace.finish import release
 from millrace.message import Document
 from millrace.poll import Filter
 from millrace.queue import Queue
+from millrace.recording import Event
 from millrace.spec import MAX_PRIORITY, PRIORITIES
 from millrace.tokens import Scope
 
@@ -77,6 +78,7 @@ def dequeue(service: Service, call: Call) -> Answer:
         # Nobody will hear of these claims: give them back, so that they need not run out.
         release(queue, [held.entry for held in claimed.claims])
         raise
+    queue.tell(Event.STARTED, [held.entry for held in claimed.claims])
     return Answer(200, {"messages": shown, "next_at": rfc3339(claimed.next_at)})
 
 

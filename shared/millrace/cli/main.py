@@ -9,6 +9,7 @@ from millrace.cli.completion import completion_command
 from millrace.cli.dead_letters import dlq
 from millrace.cli.definitions import compile_command, explain_command, format_command
 from millrace.cli.doctor import dev_command, doctor_command
+from millrace.cli.history import check_history_command
 from millrace.cli.openapi import openapi_command
 from millrace.cli.send import send_command
 from millrace.cli.tokens import tokens
@@ -38,5 +39,6 @@ for command in (
     completion_command,
     dev_command,
     doctor_command,
+    check_history_command,
 ):
     main.add_command(command)

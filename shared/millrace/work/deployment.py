@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from millrace.clock import system_clock
 from millrace.definitions import Definitions, TargetKind, load
 from millrace.queue import Runtime
+from millrace.recording import history_log
 from millrace.settings import Settings
 from millrace.stores.dynamodb import DynamoStore, TableNames
 from millrace.stores.dynamodb.intake_runtime import BlobsOnDemand
@@ -53,6 +54,7 @@ def station_from(environment: Mapping[str, str], *, runtime: Runtime | None = No
     TARGET_FOLLOW_REDIRECTS    "1" to follow them
     TARGET_ALLOW_LOOPBACK      "1" in development only
     TRACING                    "1" to trace runs with X-Ray
+    LOG_HISTORY                "1" to record what happens to messages
     """
     settings = Settings.from_environment(environment)
     definitions = load(Path(settings.definitions))
@@ -71,7 +73,8 @@ def worker_runtime(settings: Settings, environment: Mapping[str, str]) -> Runtim
     """The whole store over the lean client, which spends a quarter of the CPU of boto3's on each request."""
     client = cast("DynamoDBClient", lean_client(environment))
     names = TableNames(settings.queue_table, settings.dead_letter_table)
-    return Runtime(DynamoStore(client, names), BlobsOnDemand(settings.body_bucket))
+    store, blobs = DynamoStore(client, names), BlobsOnDemand(settings.body_bucket)
+    return Runtime(store, blobs, history=history_log(on=settings.log_history))
 
 
 def deliveries_from(environment: Mapping[str, str], definitions: Definitions) -> dict[TargetKind, Deliver]:

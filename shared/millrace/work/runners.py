@@ -8,6 +8,7 @@ from typing import Any
 from millrace.errors import MillraceError, StaleClaim
 from millrace.finish import ack, release
 from millrace.queue import Queue
+from millrace.recording import Event
 from millrace.work.context import Context, log
 from millrace.work.counts import Counting
 from millrace.work.middleware import Handler
@@ -70,6 +71,7 @@ class Runners:
         now = self._queue.now()
         if not self._pipeline.start(run, now, now + self._timeout_ms):
             return
+        self._queue.tell(Event.STARTED, [run.entry], now)
         due = max(run.claim.entry.enqueued_at, run.claim.entry.due)
         self._counting.started(max(0, now - due))
         outcome = self._outcome(run)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import cast
 
 from millrace.queue import Runtime
+from millrace.recording import history_log
 from millrace.settings import Settings
 from millrace.store import Blobs, Store
 from millrace.stores.dynamodb.calls import Calls
@@ -44,4 +45,4 @@ def intake_runtime(settings: Settings, environment: Mapping[str, str]) -> Runtim
     names = TableNames(settings.queue_table, settings.dead_letter_table)
     client = lean_client(environment)
     store = cast("Store", IntakeStore(client, names, calls=Calls(client, deadline_s=DEADLINE_S)))
-    return Runtime(store, BlobsOnDemand(settings.body_bucket))
+    return Runtime(store, BlobsOnDemand(settings.body_bucket), history=history_log(on=settings.log_history))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import boto3
 
 from millrace.queue import Runtime
+from millrace.recording import history_log
 from millrace.settings import Settings
 from millrace.stores.dynamodb.blobs import S3Blobs
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
@@ -14,4 +15,5 @@ from millrace.stores.dynamodb.store import DynamoStore
 def aws_runtime(settings: Settings) -> Runtime:
     """Store and blobs as the settings name them; the region, credentials and endpoints as the SDK finds them."""
     names = TableNames(settings.queue_table, settings.dead_letter_table)
-    return Runtime(DynamoStore(dynamodb_client(), names), S3Blobs(boto3.client("s3"), settings.body_bucket))
+    store, blobs = DynamoStore(dynamodb_client(), names), S3Blobs(boto3.client("s3"), settings.body_bucket)
+    return Runtime(store, blobs, history=history_log(on=settings.log_history))

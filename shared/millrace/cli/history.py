@@ -1,0 +1,117 @@
+"""`millrace check-history`: hold what production recorded against what the queue promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from millrace.cli.printing import print_json, print_table
+from millrace.history_check import Fault, Record, Verdict, check_history
+from millrace.history_reading import LogRecords, opened
+from millrace.spec import Ordering
+
+SOUND, BROKEN, UNREADABLE = 0, 1, 2
+#: Of unfinished messages so many are named; all of them with --json.
+SHOWN = 20
+
+
+@click.command("check-history")
+@click.argument("files", nargs=-1, required=True)
+@click.option("--complete", is_flag=True, help="The logs reach to the end: what has not ended is lost.")
+@click.option("--skew-ms", default=100, show_default=True, help="So far apart the writers' clocks may be.")
+@click.option("--queue", "only_queue", help="Only this queue.")
+@click.option("--tenant", "only_tenant", help="Only this tenant.")
+@click.option("--json", "as_json", is_flag=True, help="The verdict as JSON.")
+def check_history_command(
+    files: tuple[str, ...],
+    *,
+    complete: bool,
+    skew_ms: int,
+    only_queue: str | None,
+    only_tenant: str | None,
+    as_json: bool,
+) -> None:
+    """Check logs of functions that record histories (LOG_HISTORY=1, the template's LogHistory).
+
+    FILES are logs in any form that CloudWatch gives them: as written, tailed, exported, queried; also packed by
+    gzip; - is standard input. Give the logs of every function that touches the queues, over the same time.
+
+    \b
+    Exit codes: 0 every promise was kept · 1 a promise was broken · 2 the logs cannot be read, or hold no history
+    """
+    log = LogRecords()
+    # A set would do, but findings are told in the order of the logs. An export may hold a line twice.
+    records = list(dict.fromkeys(_read(log, files)))
+    chosen = [
+        record for record in records if only_queue in (None, record.queue) and only_tenant in (None, record.tenant)
+    ]
+    verdict = check_history(chosen, ordering=Ordering.PER_KEY, complete=complete, skew_ms=skew_ms)
+    if as_json:
+        print_json(_document(log, verdict))
+    else:
+        _print(log, verdict, complete=complete)
+    if verdict.findings:
+        raise SystemExit(BROKEN)
+    if log.torn or not chosen:
+        raise SystemExit(UNREADABLE)
+
+
+def _read(log: LogRecords, files: tuple[str, ...]) -> Iterator[Record]:
+    for name in files:
+        try:
+            with opened(name) as lines:
+                yield from log.read(name, lines)
+        except (OSError, EOFError) as error:
+            click.echo(f"{name} cannot be read: {error}", err=True)
+            raise SystemExit(UNREADABLE) from error
+
+
+def _rows(verdict: Verdict) -> dict[str, int]:
+    return {
+        "accepted": verdict.accepted,
+        "runs started": verdict.started,
+        "done": verdict.done,
+        "dead": verdict.dead,
+        "purged": verdict.purged,
+        "unfinished": len(verdict.unfinished),
+        "acks without an answer (counted as done)": verdict.unanswered,
+        "duplicate starts (their worker was lost)": verdict.repeats,
+        "stale claims refused": verdict.stale,
+        "broken promises": len(verdict.findings),
+    }
+
+
+def _print(log: LogRecords, verdict: Verdict, *, complete: bool) -> None:
+    click.echo(f"{log.lines:,} lines: {log.told:,} of the history, {log.other:,} others, {len(log.torn):,} unreadable.")
+    print_table(("what", "count"), [{"what": name, "count": f"{count:,}"} for name, count in _rows(verdict).items()])
+    for finding in verdict.findings:
+        click.echo(f"{click.style(finding.fault.value, fg='red')}  {finding.message}: {finding.shown_by}")
+    if verdict.unfinished and not complete:
+        more = f" and {len(verdict.unfinished) - SHOWN:,} more" if len(verdict.unfinished) > SHOWN else ""
+        click.echo(f"Unfinished when the logs end: {', '.join(verdict.unfinished[:SHOWN])}{more}")
+    for line in log.torn[:SHOWN]:
+        click.echo(f"Unreadable: {line}", err=True)
+    if not log.told:
+        click.echo("There is no history in it: is LOG_HISTORY=1 set (the template's LogHistory)?", err=True)
+
+
+def _document(log: LogRecords, verdict: Verdict) -> dict[str, Any]:
+    faults = {fault.value: verdict.count(fault) for fault in Fault}
+    return {
+        "lines": {"read": log.lines, "history": log.told, "other": log.other, "unreadable": log.torn},
+        "accepted": verdict.accepted,
+        "started": verdict.started,
+        "done": verdict.done,
+        "dead": verdict.dead,
+        "purged": verdict.purged,
+        "unfinished": list(verdict.unfinished),
+        "unanswered": verdict.unanswered,
+        "duplicate_starts": verdict.repeats,
+        "stale_refused": verdict.stale,
+        "faults": {name: count for name, count in faults.items() if count},
+        "findings": [
+            {"fault": f.fault.value, "message_id": f.message, "shown_by": f.shown_by} for f in verdict.findings
+        ],
+    }
