@@ -105,8 +105,16 @@ def replay(queue: Queue, letter: DeadLetter, job: str) -> Receipt:
     if letter.replay_job == job:
         message = letter.message
         return Receipt(letter.replayed_as, message.correlation_id, message.idempotency_key, duplicate=True)
-    draft = Draft(
-        read_body(letter.message.body, queue.runtime.blobs),
+    draft = letter_draft(queue, letter, read_body(letter.message.body, queue.runtime.blobs))
+    receipt = enqueue(queue, draft, own_key=replay_key(letter, job))
+    queue.store.mark_replayed(replace(letter, replayed_at=queue.now(), replayed_as=receipt.message_id, replay_job=job))
+    return receipt
+
+
+def letter_draft(queue: Queue, letter: DeadLetter, body: bytes) -> Draft:
+    """What a replay hands in: the message as it was, with a pointer to it."""
+    return Draft(
+        body,
         content_type=letter.message.content_type,
         headers=letter.message.headers,
         key=letter.key,
@@ -117,9 +125,6 @@ def replay(queue: Queue, letter: DeadLetter, job: str) -> Receipt:
         source=letter.message.source,
         origin=letter.message.id,
     )
-    receipt = enqueue(queue, draft, own_key=_replay_key(letter, job))
-    queue.store.mark_replayed(replace(letter, replayed_at=queue.now(), replayed_as=receipt.message_id, replay_job=job))
-    return receipt
 
 
 def mark_replays_in_doubt(queue: Queue, letters: Sequence[DeadLetter], job: str) -> list[DeadLetter]:
@@ -127,7 +132,7 @@ def mark_replays_in_doubt(queue: Queue, letters: Sequence[DeadLetter], job: str)
 
     Their new message tells, however short the queue's idempotency window is: one batch get for up to 100.
     """
-    ids = {letter.sk: keyed_message_id(queue.tenant, queue.spec.name, _replay_key(letter, job)) for letter in letters}
+    ids = {letter.sk: keyed_message_id(queue.tenant, queue.spec.name, replay_key(letter, job)) for letter in letters}
     unmarked = [letter for letter in letters if letter.replay_job != job]
     there = queue.store.get_messages([ids[letter.sk] for letter in unmarked]) if unmarked else {}
     marked = []
@@ -140,7 +145,8 @@ def mark_replays_in_doubt(queue: Queue, letters: Sequence[DeadLetter], job: str)
     return marked
 
 
-def _replay_key(letter: DeadLetter, job: str) -> str:
+def replay_key(letter: DeadLetter, job: str) -> str:
+    """The idempotency key of a letter's replay by one job."""
     return f"{RESERVED}replay{RESERVED}{letter.sk}{RESERVED}{job}"
 
 

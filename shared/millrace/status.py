@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -74,15 +75,55 @@ def locate(store: Store, message: Message, records: Records, now: int) -> Status
         if again == whereabouts:
             break
         whereabouts = again
-    if whereabouts and whereabouts.dead_letter:
-        return Status(Phase.DEAD, message, dead_letter=whereabouts.dead_letter, history=history)
-    if whereabouts and whereabouts.purged_at:
-        return Status(Phase.PURGED, message, history=history)
+    phase = _ended(whereabouts)
+    if phase is not Phase.DONE:
+        dead_letter = whereabouts.dead_letter if whereabouts else ""
+        return Status(phase, message, dead_letter=dead_letter, history=history)
     result = records.result
     if result is None or result.nonce != message.nonce:
         result = store.get_records(message.id).result
     own_result = result if result and result.nonce == message.nonce else None
     return Status(Phase.DONE, message, result=own_result, history=history)
+
+
+def phases(queue: Queue, ids: Sequence[str]) -> dict[str, Phase]:
+    """The phase of each of these messages that this queue knows: three batch reads for a hundred, one more for those
+    that are gone from their place.
+    """
+    store, now = queue.store, queue.now()
+    messages = {
+        id_: message
+        for id_, message in store.get_messages(ids).items()
+        if (message.tenant, message.queue) == (queue.tenant, queue.spec.name)
+    }
+    found = {id_: Phase.FILTERED for id_, message in messages.items() if message.place.sk == FILTERED_PLACE}
+    unsure = {id_: message for id_, message in messages.items() if id_ not in found}
+    seen = store.get_all_whereabouts(list(unsure))
+    while unsure:
+        latest = {id_: _own(seen.get(id_), message) for id_, message in unsure.items()}
+        places = {id_: at.place if (at := latest[id_]) else message.place for id_, message in unsure.items()}
+        entries = store.get_entries([place for place in places.values() if place])
+        gone = {}
+        for id_, message in unsure.items():
+            place = places[id_]
+            entry = entries.get(place) if place else None
+            if entry is not None and entry.nonce == message.nonce:
+                found[id_] = _phase(entry, now)
+            else:
+                gone[id_] = message
+        # As in `locate`: gone counts only when, read after it, the place is still the same.
+        seen = store.get_all_whereabouts(list(gone))
+        for id_, message in gone.items():
+            if _own(seen.get(id_), message) == latest[id_]:
+                found[id_] = _ended(latest[id_])
+        unsure = {id_: message for id_, message in gone.items() if id_ not in found}
+    return found
+
+
+def _ended(whereabouts: Whereabouts | None) -> Phase:
+    if whereabouts and whereabouts.dead_letter:
+        return Phase.DEAD
+    return Phase.PURGED if whereabouts and whereabouts.purged_at else Phase.DONE
 
 
 def _own(whereabouts: Whereabouts | None, message: Message) -> Whereabouts | None:

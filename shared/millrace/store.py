@@ -123,6 +123,12 @@ class Store(Protocol):
 
     def get_whereabouts(self, message_id: str) -> Whereabouts | None: ...
 
+    def get_all_whereabouts(self, ids: Sequence[str]) -> dict[str, Whereabouts]:
+        """Those of these messages that have any."""
+
+    def get_entries(self, places: Sequence[Place]) -> dict[Place, Entry]:
+        """The entries that lie there."""
+
     # -- book-keeping -------------------------------------------------------------------------------------------
     def take_credits(self, tenant: str, queue: str, take: Take) -> QueueState | Full:
         """Add to the depth where it stays within `max_depth`; the state afterwards, or the one that refused."""

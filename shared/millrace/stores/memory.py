@@ -198,6 +198,14 @@ class MemoryStore:
         with self._lock:
             return self.whereabouts.get(message_id)
 
+    def get_all_whereabouts(self, ids: Sequence[str]) -> dict[str, Whereabouts]:
+        with self._lock:
+            return {id_: self.whereabouts[id_] for id_ in ids if id_ in self.whereabouts}
+
+    def get_entries(self, places: Sequence[Place]) -> dict[Place, Entry]:
+        with self._lock:
+            return {place: self.entries[place] for place in places if place in self.entries}
+
     # -- book-keeping -------------------------------------------------------------------------------------------
     def get_queue_state(self, tenant: str, queue: str) -> QueueState:
         with self._lock:

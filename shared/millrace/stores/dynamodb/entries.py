@@ -103,6 +103,10 @@ class Entries:
         answer = self._calls.send("get_item", TableName=self._names.queue, Key=place_key(place), ConsistentRead=True)
         return entry_of(answer["Item"]) if "Item" in answer else None
 
+    def get_entries(self, places: Sequence[Place]) -> dict[Place, Entry]:
+        keys = [place_key(place) for place in dict.fromkeys(places)]
+        return {entry.place: entry for entry in map(entry_of, self._calls.read_all(self._names.queue, keys))}
+
     def claim_entries(self, claimed: Sequence[Entry], now: int) -> list[Outcome[Entry]]:
         table = self._names.queue
         if len(claimed) == 1:

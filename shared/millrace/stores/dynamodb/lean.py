@@ -126,11 +126,13 @@ class LeanClient:
         return connection
 
 
-def lean_client(environment: Mapping[str, str]) -> LeanClient | DynamoDBClient:
-    """The lean client where the environment tells all that it needs to know, else boto3's."""
+def lean_client(
+    environment: Mapping[str, str], credentials: Callable[[], Credentials] | None = None
+) -> LeanClient | DynamoDBClient:
+    """The lean client where the environment (or `credentials`) tells all that it needs to know, else boto3's."""
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or ""
     endpoint = environment.get("AWS_ENDPOINT_URL_DYNAMODB") or environment.get("AWS_ENDPOINT_URL") or ""
-    keys = environment.get("AWS_ACCESS_KEY_ID") and environment.get("AWS_SECRET_ACCESS_KEY")
+    keys = credentials or (environment.get("AWS_ACCESS_KEY_ID") and environment.get("AWS_SECRET_ACCESS_KEY"))
     elsewhere = region.startswith(("cn-", "us-iso", "eu-isoe", "eusc-")) and not endpoint
     special = [name for name in _SPECIAL if environment.get(name) or environment.get(name.lower())]
     if not region or not keys or elsewhere or special:
@@ -140,7 +142,7 @@ def lean_client(environment: Mapping[str, str]) -> LeanClient | DynamoDBClient:
     return LeanClient(
         endpoint or f"https://dynamodb.{region}.amazonaws.com",
         region,
-        lambda: _environment_credentials(environment),
+        credentials or (lambda: _environment_credentials(environment)),
         environment.get("AWS_CA_BUNDLE") or None,
     )
 

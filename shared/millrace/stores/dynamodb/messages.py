@@ -109,3 +109,8 @@ class Messages:
             "get_item", TableName=self._names.queue, Key=message_key(message_id, WHEREABOUTS), ConsistentRead=True
         )
         return whereabouts_of(answer["Item"], message_id) if "Item" in answer else None
+
+    def get_all_whereabouts(self, ids: Sequence[str]) -> dict[str, Whereabouts]:
+        keys = [message_key(message_id, WHEREABOUTS) for message_id in dict.fromkeys(ids)]
+        items = self._calls.read_all(self._names.queue, keys)
+        return {message_id: whereabouts_of(item, message_id) for item in items for message_id in [item["pk"]["S"][2:]]}

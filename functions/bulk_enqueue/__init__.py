@@ -1,0 +1,1 @@
+"""Bulk work on Spark: a job for Glue, EMR and spark-submit."""

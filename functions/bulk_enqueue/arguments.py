@@ -1,0 +1,117 @@
+"""The job's options, and which of them an action needs."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+from millrace.bulk.sources import MESSAGE_FIELDS, Format
+from millrace.message import Reason
+
+ACTIONS = {
+    "enqueue": "every row of a source becomes a message, once",
+    "derive": "a folder of markdown work items is the truth; enqueue what became ready",
+    "replay": "enqueue dead letters again, once for each run",
+    "reconcile": "say of every row of a source where its message is",
+}
+#: Actions that may run dry, without a report.
+NO_REPORT = ("replay",)
+#: Glue hands its own settings to the script as well, whatever the script makes of them.
+_GLUE = re.compile(
+    r"--(JOB_|RedirectTempDir|TempDir|SECURITY_CONFIGURATION|extra-|additional-python|enable-|job-|continuous-log|"
+    r"conf$|class$|scriptLocation|spark-event-logs|python-modules|datalake-formats|encryption-type|user-jars|"
+    r"worker-type|number-of-workers|execution-class|customer-)"
+)
+
+
+def parser_for() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="job.py",
+        description="Bulk work on a Millrace queue.",
+        epilog="actions: " + "; ".join(f"{name}: {meaning}" for name, meaning in ACTIONS.items()) + ".",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--action", choices=tuple(ACTIONS), default="enqueue")
+    add("--queue", required=True, help="the queue's name in the definitions")
+    add("--tenant", default="default", help="whose queue, where a row does not say")
+    add("--source", help="what to read: files or a folder; for replay an export to S3 instead of the table")
+    add("--format", choices=[kind.value for kind in Format], default=Format.JSON_LINES.value)
+    add("--report", required=True, help="where outcomes, rejects and the summary go, under the run's name")
+    add("--run", help="names the run; give the name of a broken-off run to go on with it")
+    add("--definitions", help="compiled definitions; else those of the package")
+    tables = parser.add_argument_group("tables")
+    tables.add_argument("--queue-table", required=True)
+    tables.add_argument("--dead-letter-table", required=True)
+    tables.add_argument("--body-bucket", required=True, help="where large bodies go")
+    tables.add_argument("--region")
+    tables.add_argument("--dynamodb-endpoint", help="another DynamoDB, such as DynamoDB Local")
+    tables.add_argument("--s3-endpoint")
+    fields = parser.add_argument_group("fields", "a column, a path into a document (incident.id), or any Spark SQL")
+    for name in MESSAGE_FIELDS:
+        fields.add_argument(f"--{name.replace('_', '-')}", dest=f"field_{name}", metavar="EXPRESSION")
+    pace = parser.add_argument_group("pace")
+    pace.add_argument("--units-per-second", type=_positive, help="write units of the whole run; else no limit")
+    pace.add_argument("--rows-per-second", type=_positive, help="rows of the whole run; else no limit")
+    pace.add_argument("--on-full", choices=("wait", "stop"), default="wait", help="when max_depth is reached")
+    pace.add_argument("--patience", type=_positive, default=900.0, help="seconds without progress until rows fail")
+    pace.add_argument("--threads", type=int, default=6, choices=range(1, 33), metavar="1..32", help="of each task")
+    pace.add_argument("--tasks", type=int, help="how many tasks write; else by the size of the source")
+    letters = parser.add_argument_group("replay")
+    letters.add_argument("--failed-from", type=_moment, help="RFC 3339")
+    letters.add_argument("--failed-before", type=_moment, help="RFC 3339")
+    letters.add_argument("--reason", choices=[reason.value for reason in Reason])
+    letters.add_argument("--error-text", default="", help="a part of the error, in any case")
+    letters.add_argument("--only-project")
+    letters.add_argument("--dry-run", nargs="?", const="true", default="false", help="only show what would be replayed")
+    add(
+        "--strict", nargs="?", const="true", default="false", help="exit with 1 for rejected, conflicting, missing rows"
+    )
+    return parser
+
+
+def read_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """What was asked for. Ends the process with what is wrong and what is allowed."""
+    given = parser.parse_args(_without_glue(arguments))
+    if given.action != "replay" and not given.source:
+        parser.error(f"--source is missing: {given.action} reads one")
+    if given.tasks is not None and given.tasks < 1:
+        parser.error("--tasks: 1 or more")
+    return given
+
+
+def switched_on(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise SystemExit(f"{text!r} is no switch. Allowed: true, false.")
+    return text == "true"
+
+
+def _without_glue(arguments: Sequence[str]) -> list[str]:
+    """Without what Glue adds for itself. A name that is neither ours nor Glue's stays, and is refused."""
+    own: list[str] = []
+    skipping = False
+    for argument in arguments:
+        if argument.startswith("--"):
+            skipping = bool(_GLUE.match(argument))
+        if not skipping and not (argument == "true" and not own):
+            own.append(argument)
+    return own
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is out of range: more than 0")
+    return number
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time as RFC 3339 writes it, with its offset from UTC")
+    return moment

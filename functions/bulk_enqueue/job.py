@@ -1,0 +1,140 @@
+"""The bulk job: `spark-submit job.py --action enqueue --queue Jobs --source s3://… --format jsonl --report s3://…`.
+
+The same file is a Glue job's script; Glue hands its job arguments over by name, so every option has one and a switch
+may be given as `--dry-run true`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from functions.bulk_enqueue.arguments import NO_REPORT, parser_for, read_arguments, switched_on
+from millrace.bulk.connection import Connection, open_line
+from millrace.bulk.files import read_bytes
+from millrace.bulk.reporting import Summary
+from millrace.bulk.running import Job, derive_queue, enqueue_source, reconcile_source, replay_letters
+from millrace.bulk.sources import MESSAGE_FIELDS, Format, Source
+from millrace.bulk.writing import Writing
+from millrace.clock import system_clock, system_entropy
+from millrace.dead_letters import LetterFilter
+from millrace.definitions import load
+from millrace.errors import MillraceError
+from millrace.ids import Orders
+from millrace.message import Reason
+
+#: Exit codes: everything ended well; rows failed (or, with --strict, were rejected); the job could not be done.
+OK, INCOMPLETE, IMPOSSIBLE = 0, 1, 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do one action and say what came of it; the exit code says whether all of it worked."""
+    given = read_arguments(parser_for(), arguments)
+    spark = SparkSession.builder.appName(f"millrace-{given.action}-{given.queue}").getOrCreate()
+    try:
+        summary = perform(spark, given)
+    except MillraceError as error:
+        _say(f"{error.code}: {error}")
+        return IMPOSSIBLE
+    sys.stdout.write(f"\n{summary.as_table()}")
+    if given.action not in NO_REPORT or not switched_on(given.dry_run):
+        sys.stdout.write(f"\nThe report is in {_place(given)}.\n")
+    return exit_code(summary, strict=switched_on(given.strict))
+
+
+def exit_code(summary: Summary, *, strict: bool) -> int:
+    """Whether somebody must look: rows failed, or (strict) were rejected, in conflict or missing."""
+    looked_at = ("failed", "rejected", "conflict", "missing") if strict else ("failed",)
+    return INCOMPLETE if any(summary.counts.get(name) for name in looked_at) else OK
+
+
+def perform(spark: SparkSession, given: argparse.Namespace) -> Summary:
+    job = _job(spark, given)
+    open_line(job.connection).runtime.store.get_queue_state(job.tenant, job.queue)  # fails at once, not in every task
+    match given.action:
+        case "enqueue":
+            return enqueue_source(job, _source(given))
+        case "reconcile":
+            return reconcile_source(job, _source(given))
+        case "derive":
+            return derive_queue(job, given.source)
+        case _:
+            now = system_clock()
+            return replay_letters(job, _filter(given), given.source, dry_run=switched_on(given.dry_run), now=now)
+
+
+def _job(spark: SparkSession, given: argparse.Namespace) -> Job:
+    given.run = given.run or Orders(system_clock, system_entropy).next()
+    definitions = read_bytes(spark, given.definitions) if given.definitions else _packaged_definitions()
+    load(definitions).queue(given.queue)
+    return Job(
+        spark,
+        Connection(
+            given.queue_table,
+            given.dead_letter_table,
+            given.body_bucket,
+            given.region,
+            given.dynamodb_endpoint,
+            given.s3_endpoint,
+        ),
+        definitions,
+        given.queue,
+        given.tenant,
+        given.run,
+        _place(given),
+        _say,
+        Writing(given.run, given.threads, given.on_full == "stop", given.patience),
+        given.units_per_second,
+        given.rows_per_second,
+        given.tasks,
+    )
+
+
+def _place(given: argparse.Namespace) -> str:
+    return f"{given.report.rstrip('/')}/{given.run}"
+
+
+def _packaged_definitions() -> bytes:
+    """The compiled definitions that `make glue-package` put beside the library."""
+    from importlib.resources import files
+
+    try:
+        return files("millrace").joinpath("definitions.json").read_bytes()
+    except OSError:
+        raise SystemExit("No definitions: give --definitions, or use the package of `make glue-package`.") from None
+
+
+def _source(given: argparse.Namespace) -> Source:
+    fields = {name: value for name in MESSAGE_FIELDS if (value := getattr(given, f"field_{name}")) is not None}
+    return Source(given.source, Format(given.format), fields)
+
+
+def _filter(given: argparse.Namespace) -> LetterFilter:
+    every = LetterFilter()
+    return LetterFilter(
+        failed_from=_millis(given.failed_from) if given.failed_from else every.failed_from,
+        failed_before=_millis(given.failed_before) if given.failed_before else every.failed_before,
+        reason=Reason(given.reason) if given.reason else None,
+        error_text=given.error_text,
+        project=given.only_project,
+    )
+
+
+def _millis(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
+
+
+def _say(line: Any) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    if code:  # Glue calls any exit a failure, even one with 0.
+        sys.exit(code)

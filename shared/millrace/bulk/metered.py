@@ -1,0 +1,71 @@
+"""A DynamoDB client whose batches keep a pace and tell what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+from millrace.bulk.pace import Pace
+from millrace.stores.dynamodb.calls import TURNED_AWAY
+
+UNIT_BYTES = 1024
+
+
+class MeteredClient:
+    """Any client of the store, with its batched writes paced. Everything else goes through untouched."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.pace = Pace(None)  #: of the task that this process runs at the moment
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def batch_execute_statement(self, *, Statements: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803 (boto3's name)
+        pace = self.pace
+        expected = sum(map(units_of, Statements))
+        pace.take(expected)
+        try:
+            answer: dict[str, Any] = self._client.batch_execute_statement(
+                Statements=Statements, ReturnConsumedCapacity="TOTAL"
+            )
+        except Exception as error:
+            # What either client raises for an answer carries it; silence carries none.
+            if _code(getattr(error, "response", {})) in TURNED_AWAY:
+                pace.throttled(len(Statements))
+                pace.correct(-expected)
+            raise
+        charged = answer.get("ConsumedCapacity")
+        if charged:
+            pace.correct(sum(table.get("CapacityUnits", 0.0) for table in charged) - expected)
+        if throttled := sum(_code(part) in TURNED_AWAY for part in answer["Responses"]):
+            pace.throttled(throttled)
+        return answer
+
+
+def units_of(statement: Mapping[str, Any]) -> int:
+    """Write units of one statement: a unit for each KB of what it inserts; what it changes or deletes is an entry."""
+    if not statement["Statement"].startswith("INSERT"):
+        return 1
+    names = len(statement["Statement"])  # the attributes' names are in it, with about as much around them
+    return ceil((names // 2 + sum(map(_size, statement["Parameters"]))) / UNIT_BYTES)
+
+
+def _size(value: Mapping[str, Any]) -> int:
+    """As DynamoDB counts: the bytes of a text or of binary data, two digits of a number in one."""
+    ((kind, held),) = value.items()
+    if kind == "N":
+        return len(held) // 2 + 1
+    if kind == "S":
+        return len(held) if held.isascii() else len(held.encode())
+    if kind == "B":
+        return len(held)
+    if kind == "M":
+        return 3 + sum(len(name) + 1 + _size(inner) for name, inner in held.items())
+    return 1
+
+
+def _code(response: Mapping[str, Any]) -> str:
+    code: str = response.get("Error", {}).get("Code", "")
+    return code

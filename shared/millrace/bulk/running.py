@@ -1,0 +1,216 @@
+"""The four things a bulk job does, from a session and its settings to a summary.
+
+enqueue     every row of a source becomes a message, once
+derive      a folder of work items is the truth; what became ready is enqueued
+replay      dead letters that match are enqueued again, once for each run
+reconcile   says of every row of a source where its message is; writes nothing to the queue
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from millrace.bulk.connection import Connection
+from millrace.bulk.deriving import State, derive_states, find_cycles, ready_rows
+from millrace.bulk.enqueueing import Plan, Tallies, TallyParam, shape_rows, task_count, write_rows
+from millrace.bulk.letters import Replay, read_letters, shape_letters
+from millrace.bulk.looking import MISSING, Look, find_phases
+from millrace.bulk.progress import watched
+from millrace.bulk.reporting import Summary, count_outcomes, keep_outcomes, keep_rejects, keep_summary
+from millrace.bulk.rows import SHAPED_DDL, Outcome
+from millrace.bulk.shaping import Shape
+from millrace.bulk.sources import Format, Source, read_items, read_source
+from millrace.bulk.writing import Writing
+from millrace.dead_letters import LetterFilter
+from millrace.definitions import load
+
+#: How a message's phase is called when a source is held against the queue.
+STANDINGS = {
+    "missing": MISSING, "ready": "queued", "waiting": "queued", "claimed": "queued", "done": "done", "dead": "dead",
+    "purged": "purged", "filtered": "filtered",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every action needs."""
+
+    spark: SparkSession
+    connection: Connection
+    definitions: bytes
+    queue: str
+    tenant: str
+    run: str
+    place: str  #: where the report goes
+    say: Callable[[str], None]  #: a line for whoever watches
+    writing: Writing = field(default_factory=lambda: Writing(""))
+    units_per_s: float | None = None
+    rows_per_s: float | None = None
+    tasks: int | None = None
+
+    def shape(self, source: Source | None = None) -> Shape:
+        between = source.bytes_between_rows if source else None
+        return Shape(self.definitions, self.queue, self.tenant, between)
+
+    def look(self) -> Look:
+        return Look(self.connection, self.definitions, self.queue)
+
+    def plan(self, shape: Shape, *, replays: bool = False) -> Plan:
+        return Plan(self.connection, shape, self.writing, self.units_per_s, self.rows_per_s, replays)
+
+
+def enqueue_source(job: Job, source: Source) -> Summary:
+    """Every row of the source into the queue; safe to repeat."""
+    rows = read_source(job.spark, source)
+    tasks = task_count(rows, job.tasks)
+    shaped = shape_rows(rows, job.shape(source))
+    return _write(job, "enqueue", shaped, job.plan(job.shape(source)), tasks, lines=source.format is Format.JSON_LINES)
+
+
+def _write(
+    job: Job,
+    action: str,
+    shaped: DataFrame,
+    plan: Plan,
+    tasks: int,
+    *,
+    lines: bool = False,
+    details: dict[str, Any] | None = None,
+) -> Summary:
+    """Write, keep the report, sum it up."""
+    tally = job.spark.sparkContext.accumulator({}, TallyParam())
+    outcomes = write_rows(shaped, plan, tasks, tally)
+    with watched(job.spark, tally, job.say):
+        kept = keep_outcomes(outcomes, job.place)
+    counts, reasons = count_outcomes(kept, [outcome.value for outcome in Outcome])
+    keep_rejects(kept, job.place, lines=lines)
+    summary = Summary(action, job.run, job.queue, counts, reasons, _spent(tally.value), details or {})
+    keep_summary(job.spark, summary, job.place)
+    return summary
+
+
+def _spent(tally: Tallies) -> dict[str, float]:
+    """Of all tries of all tasks: what DynamoDB charged, or what its rules say where it does not tell."""
+    return {name: tally.get(name, 0.0) for name in ("units", "throttled", "waited_s")}
+
+
+def replay_letters(job: Job, only: LetterFilter, export: str | None, *, dry_run: bool, now: int) -> Summary:
+    """Dead letters that match, enqueued again; from the table, or from its export to S3."""
+    replay = Replay(job.connection, job.definitions, job.queue, job.tenant, job.run, only, now)
+    lines = _export_lines(job.spark, export) if export else _table_lines(job, replay)
+    shaped = lines.mapInArrow(partial(shape_letters, replay), SHAPED_DDL)
+    if dry_run:
+        return _preview(job, shaped)
+    tasks = task_count(lines, job.tasks)
+    return _write(job, "replay", shaped, job.plan(job.shape(), replays=True), tasks)
+
+
+def _table_lines(job: Job, replay: Replay) -> DataFrame:
+    """The table, read side by side: a stretch of time for each of a few tasks."""
+    kept = load(job.definitions).queue(job.queue).spec.retention.dead_letter_seconds * 1000
+    first = max(replay.only.failed_from, replay.now - kept)
+    last = min(replay.only.failed_before, replay.now + 60_000)
+    count = 4 * job.spark.sparkContext.defaultParallelism
+    edges = [first + (last - first) * number // count for number in range(count)] + [last]
+    spans = [(f"{start:013d}", f"{end:013d}") for start, end in pairwise(edges) if start < end]
+    frame = job.spark.createDataFrame(spans, "after string, upto string").repartition(max(1, len(spans)))
+    return frame.mapInArrow(partial(read_letters, replay), "path string, block long, value string")
+
+
+def _export_lines(spark: SparkSession, path: str) -> DataFrame:
+    lines = spark.read.text(path, pathGlobFilter="*.json*", recursiveFileLookup=True, lineSep="\n")
+    return lines.select(
+        F.col("_metadata.file_path").alias("path"), F.col("_metadata.file_block_start").alias("block"), "value"
+    )
+
+
+def _preview(job: Job, shaped: DataFrame) -> Summary:
+    """What would be replayed, by what went wrong."""
+
+    def of(name: str) -> Any:
+        return F.coalesce(F.get_json_object("letter", f"$.Item.{name}.S"), F.lit(""))
+
+    groups = (
+        shaped.where("reason is null")
+        .groupBy(of("reason").alias("reason"), of("error_type").alias("error_type"), of("project").alias("project"))
+        .count()
+        .orderBy(F.desc("count"))
+        .collect()
+    )
+    reasons = [("would replay", _described(group), group["count"]) for group in groups]
+    return Summary("replay (dry run)", job.run, job.queue, {"matching": sum(n for _, _, n in reasons)}, reasons[:20])
+
+
+def _described(group: Any) -> str:
+    parts = (group["reason"], group["error_type"], f"project {group['project']}" if group["project"] else "")
+    return " · ".join(part for part in parts if part)
+
+
+def reconcile_source(job: Job, source: Source) -> Summary:
+    """Where the message of each row is: missing, queued, done, dead."""
+    rows = read_source(job.spark, source)
+    shaped = shape_rows(rows, job.shape(source)).persist()
+    try:
+        found = find_phases(shaped, job.look(), task_count(rows, job.tasks))
+        names = F.create_map(*[F.lit(text) for pair in STANDINGS.items() for text in pair])
+        standing = shaped.join(found, ["tenant", "id"], "left").select(
+            "path",
+            "block",
+            "offset",
+            "tenant",
+            F.when(F.col("reason").isNull(), F.col("id")).alias("message_id"),
+            "idempotency_key",
+            F.coalesce(names[F.col("phase")], F.lit(Outcome.REJECTED.value)).alias("outcome"),
+            "reason",
+            "raw",
+        )
+        kept = keep_outcomes(standing, job.place)
+    finally:
+        shaped.unpersist()
+    counts, reasons = count_outcomes(kept, [*dict.fromkeys(STANDINGS.values()), Outcome.REJECTED.value])
+    keep_rejects(kept, job.place, lines=source.format is Format.JSON_LINES)
+    summary = Summary("reconcile", job.run, job.queue, counts, reasons)
+    keep_summary(job.spark, summary, job.place)
+    return summary
+
+
+def derive_queue(job: Job, folder: str) -> Summary:
+    """Enqueue the work items that became ready; say of every other why it is not."""
+    items = read_items(job.spark, folder)
+    tasks = task_count(items, job.tasks)
+    states = derive_states(items).persist()
+    try:
+        candidates = shape_rows(ready_rows(states), job.shape()).persist()
+        found = find_phases(candidates, job.look(), tasks).persist()
+        missing = found.where(F.col("phase") == MISSING).select("tenant", "id")
+        fresh = candidates.join(missing, ["tenant", "id"], "left_semi")
+        rejected = candidates.where("reason is not null")
+        queued = {row["phase"]: row["count"] for row in found.groupBy("phase").count().collect()}
+        details = _derived(job, states, queued)
+        return _write(job, "derive", fresh.unionByName(rejected), job.plan(job.shape()), tasks, details=details)
+    finally:
+        job.spark.catalog.clearCache()
+
+
+def _derived(job: Job, states: DataFrame, phases: dict[str, int]) -> dict[str, Any]:
+    """What there is to say of the folder: how many items are in which state, and what is wrong with which."""
+    states.select("path", "id", "state", "reason").write.mode("overwrite").parquet(f"{job.place}/items")
+    counted = {row["state"]: row["count"] for row in states.groupBy("state").count().collect()}
+    cycles = find_cycles(states)
+    wrong = states.where(F.col("state").isin(State.MALFORMED, State.DUPLICATE, State.MISSING_DEPENDENCY))
+    return {
+        "items": {state.value: counted.get(state.value, 0) for state in State},
+        "already_there": {phase: count for phase, count in phases.items() if phase != MISSING},
+        "cycles": cycles,
+        "problems": [
+            {"file": row["path"], "id": row["id"], "state": row["state"], "reason": row["reason"]}
+            for row in wrong.orderBy("path").limit(1_000).collect()
+        ],
+    }
