@@ -35,6 +35,7 @@ class Receipt:
     duplicate: bool = False
     phase: Phase = Phase.READY
     result: bytes | None = None  #: what a finished message gave, for a repeat of its key
+    there: Message | None = None  #: the message that a duplicate met
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +53,17 @@ def enqueue(queue: Queue, draft: Draft, *, own_key: str = "") -> Receipt:
     Raises InvalidRequest (nothing written), QueueFull (nothing written) or StoreUnavailable (outcome unknown;
     repeat it with the same idempotency key). Costs one write unit for the entry and one for each KB of the message.
     """
-    (answer,) = _enqueue(queue, [draft], own_key)
+    (answer,) = enqueue_all(queue, [draft], [own_key])
     if isinstance(answer, MillraceError):
         raise answer
     return answer
 
 
-def enqueue_all(queue: Queue, drafts: Sequence[Draft]) -> list[Receipt | MillraceError]:
-    """Accept many: a receipt or an error for each, in their order."""
-    return _enqueue(queue, drafts, "")
+def enqueue_all(queue: Queue, drafts: Sequence[Draft], own_keys: Sequence[str] = ()) -> list[Receipt | MillraceError]:
+    """Accept many: a receipt or an error for each, in their order.
 
-
-def _enqueue(queue: Queue, drafts: Sequence[Draft], own_key: str) -> list[Receipt | MillraceError]:
+    `own_keys` are idempotency keys that the queue itself made, one for each draft.
+    """
     now = queue.now()
     answers: dict[int, Receipt | MillraceError] = {}
     checked: dict[int, Checked] = {}
@@ -71,7 +71,7 @@ def _enqueue(queue: Queue, drafts: Sequence[Draft], own_key: str) -> list[Receip
     repeats: dict[int, int] = {}
     for position, draft in enumerate(drafts):
         try:
-            item = check(queue, draft, now, own_key=own_key)
+            item = check(queue, draft, now, own_key=own_keys[position] if own_keys else "")
         except MillraceError as error:
             answers[position] = error
             continue
@@ -211,10 +211,14 @@ def _accepted(pair: _Pair) -> Receipt:
 def _answer_repeat(queue: Queue, pair: _Pair, current: Message) -> Receipt:
     """Answer from the message that is there, or take its place when it has ended and its window is over.
 
-    A message still queued is a duplicate however old it is: replacing it would run the work twice.
+    A message still queued is a duplicate however old it is: replacing it would run the work twice. So is one that
+    an earlier try of the same bulk run wrote. A bulk run asks for no phase: its duplicates come by the thousand.
     """
     while True:
         now = queue.now()
+        run = pair.message.run
+        if run and (current.run == run or now < current.dedupe_until):
+            return Receipt(current.id, current.correlation_id, current.idempotency_key, duplicate=True, there=current)
         found = locate(queue.store, current, queue.store.get_records(current.id), now)
         if now < current.dedupe_until or not found.phase.ended:
             return _duplicate(found)
@@ -236,6 +240,7 @@ def _duplicate(found: Status) -> Receipt:
         duplicate=True,
         phase=found.phase,
         result=snapshot,
+        there=message,
     )
 
 
