@@ -16,6 +16,10 @@ LOWER_EVERY_S = 0.5
 RAISE_PER_S = 0.05
 #: No task is slowed below this: it would never learn that the table has room again.
 LEAST_UNITS_PER_S = 5.0
+#: Nor raised above this where it has no share: from too far up it would take long to come down again.
+MOST_UNITS_PER_S = 100_000.0
+#: A longer rest than this raises no further.
+LONGEST_REST_S = 600.0
 #: Unused room of this many seconds may be caught up with, so that a pause between batches costs nothing.
 BURST_S = 0.25
 
@@ -39,8 +43,8 @@ class Pace:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._share = units_per_s  #: None: as fast as the table takes it
-        self._rate = units_per_s
+        self._rate = units_per_s  #: None: as fast as the table takes it
+        self._most = units_per_s or MOST_UNITS_PER_S
         self._monotonic = monotonic
         self._sleep = sleep
         self._lock = threading.Lock()
@@ -84,13 +88,13 @@ class Pace:
                 return
             if self._rate is None:
                 self._rate = self.spending.units / max(now - self._began, LOWER_EVERY_S)
-                self._free_at = now
+                self._raised_at = self._free_at = now
             self._raise(now)
-            self._rate = max(LEAST_UNITS_PER_S, self._rate * LOWER_BY)
+            self._rate = max(min(LEAST_UNITS_PER_S, self._most), self._rate * LOWER_BY)
             self._lowered_at = now
 
     def _raise(self, now: float) -> None:
         assert self._rate is not None  # noqa: S101
-        grown = self._rate * (1 + RAISE_PER_S) ** (now - self._raised_at)
-        self._rate = grown if self._share is None else min(grown, self._share)
+        grown = self._rate * (1 + RAISE_PER_S) ** min(now - self._raised_at, LONGEST_REST_S)
+        self._rate = min(grown, self._most)
         self._raised_at = now
