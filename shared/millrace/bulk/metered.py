@@ -13,7 +13,7 @@ UNIT_BYTES = 1024
 
 
 class MeteredClient:
-    """Any client of the store, with its batched writes paced. Everything else goes through untouched."""
+    """Any client of the store, with the writes of an enqueue paced. Everything else goes through untouched."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -23,40 +23,54 @@ class MeteredClient:
         return getattr(self._client, name)
 
     def batch_execute_statement(self, *, Statements: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803 (boto3's name)
+        units = sum(map(units_of, Statements))
+        return self._paced("batch_execute_statement", units, len(Statements), Statements=Statements)
+
+    def put_item(self, **request: Any) -> dict[str, Any]:
+        return self._paced("put_item", _units(_size({"M": request["Item"]})), 1, **request)
+
+    def delete_item(self, **request: Any) -> dict[str, Any]:
+        return self._paced("delete_item", 1, 1, **request)
+
+    def _paced(self, operation: str, expected: int, writes: int, **request: Any) -> dict[str, Any]:
+        """Wait for the pace, send, and tell it what came back: what was charged and what was turned away."""
         pace = self.pace
-        expected = sum(map(units_of, Statements))
         pace.take(expected)
         try:
-            answer: dict[str, Any] = self._client.batch_execute_statement(
-                Statements=Statements, ReturnConsumedCapacity="TOTAL"
-            )
+            answer: dict[str, Any] = getattr(self._client, operation)(**request, ReturnConsumedCapacity="TOTAL")
         except Exception as error:
             # What either client raises for an answer carries it; silence carries none.
             if _code(getattr(error, "response", {})) in TURNED_AWAY:
-                pace.throttled(len(Statements))
+                pace.throttled(writes)
                 pace.correct(-expected)
             raise
-        charged = answer.get("ConsumedCapacity")
+        charged = answer.get("ConsumedCapacity") or []
         if charged:
-            pace.correct(sum(table.get("CapacityUnits", 0.0) for table in charged) - expected)
-        if throttled := sum(_code(part) in TURNED_AWAY for part in answer["Responses"]):
+            tables = charged if isinstance(charged, list) else [charged]
+            pace.correct(sum(table.get("CapacityUnits", 0.0) for table in tables) - expected)
+        if throttled := sum(_code(part) in TURNED_AWAY for part in answer.get("Responses", ())):
             pace.throttled(throttled)
         return answer
 
 
 def units_of(statement: Mapping[str, Any]) -> int:
     """Write units of one statement: a unit for each KB of what it inserts; what it changes or deletes is an entry."""
-    if not statement["Statement"].startswith("INSERT"):
+    text, values = statement["Statement"], statement["Parameters"]
+    if not text.startswith("INSERT"):
         return 1
-    names = len(statement["Statement"])  # the attributes' names are in it, with about as much around them
-    return ceil((names // 2 + sum(map(_size, statement["Parameters"]))) / UNIT_BYTES)
+    names = len(text) - text.index("{") - 7 * len(values)  # `'name': ?, `: seven characters around each
+    return _units(names + sum(map(_size, values)))
+
+
+def _units(size: int) -> int:
+    return ceil(size / UNIT_BYTES)
 
 
 def _size(value: Mapping[str, Any]) -> int:
     """As DynamoDB counts: the bytes of a text or of binary data, two digits of a number in one."""
     ((kind, held),) = value.items()
     if kind == "N":
-        return len(held) // 2 + 1
+        return (len(held) + 1) // 2 + 1
     if kind == "S":
         return len(held) if held.isascii() else len(held.encode())
     if kind == "B":
