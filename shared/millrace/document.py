@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millrace.errors import InvalidField, StaleClaim, StaleState
 from millrace.finish import stale
-from millrace.message import Document, Entry
+from millrace.message import Document, Entry, Records
 from millrace.queue import Queue
 from millrace.store import Applied, Refused
 
@@ -16,7 +16,13 @@ def read_document(queue: Queue, entry: Entry) -> Document:
     current = queue.store.get_entry(entry.place)
     if current is None or current.token != entry.token or not current.live(queue.now()):
         raise StaleClaim(entry.id, entry.version, current.version if current else None)
-    return queue.store.get_records(entry.id).document or Document(b"", 0)
+    return own_document(queue.store.get_records(entry.id), entry.nonce)
+
+
+def own_document(records: Records, nonce: str) -> Document:
+    """The document of the message with this nonce: one sent again after its window begins with an empty one."""
+    document = records.document
+    return document if document and document.nonce == nonce else Document(b"", 0)
 
 
 def write_document(queue: Queue, entry: Entry, content: bytes, version: int) -> Document:
@@ -26,7 +32,7 @@ def write_document(queue: Queue, entry: Entry, content: bytes, version: int) -> 
     """
     if len(content) > MAX_DOCUMENT_BYTES:
         raise InvalidField("state", f"{len(content)} bytes", f"at most {MAX_DOCUMENT_BYTES} bytes")
-    document = Document(content, version + 1, queue.spec.whereabouts_ttl(entry.enqueued_at))
+    document = Document(content, version + 1, queue.spec.whereabouts_ttl(entry.enqueued_at), entry.nonce)
     outcome = queue.store.put_document(entry, document, queue.now())
     if isinstance(outcome, Applied):
         return document

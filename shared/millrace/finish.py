@@ -115,10 +115,10 @@ def nack(
     runs = [lost, run] if lost else [run]
     decision = decide(queue.spec.delivery, failed.attempts, now, queue.runtime.chance, delay_ms)
     if isinstance(decision, RetryAt):
-        move(queue, entry, failed, decision.due, history_with(queue, entry, runs))
+        due = move(queue, entry, failed, decision.due, history_with(queue, entry, runs))
         queue.tell(Event.FAILED, [entry])
         note_failure(queue)
-        return decision
+        return RetryAt(due)
     buried = bury(
         queue, failed, message, Reason.EXHAUSTED, error_type=failure.error_type, error=failure.error, attempts=runs
     )
@@ -141,8 +141,13 @@ def reject(queue: Queue, entry: Entry, message: Message, failure: Failure, lost:
         raise stale(queue, entry)
 
 
-def move(queue: Queue, entry: Entry, changed: Entry, due: int, history: tuple[Attempt, ...]) -> None:
-    """Give a claimed entry back to wait until `due`. In an ordered queue it waits in place, and keeps blocking."""
+def move(queue: Queue, entry: Entry, changed: Entry, due: int, history: tuple[Attempt, ...]) -> int:
+    """Give a claimed entry back to wait until `due`, but no longer than it is kept: the time when it is due.
+
+    What waited beyond its retention would never be met as too old, and TTL could take its message away before. In an
+    ordered queue it waits in place, and keeps blocking.
+    """
+    due = min(due, entry.expires_at)
     place = entry.place
     if not queue.spec.ordering.ordered:
         place = waiting_place(entry.place.pk, due, order_of(entry.place))
@@ -154,6 +159,7 @@ def move(queue: Queue, entry: Entry, changed: Entry, due: int, history: tuple[At
         queue.tell(Event.STALE, [entry])
     if error:
         raise error
+    return due
 
 
 def release(queue: Queue, entries: Sequence[Entry]) -> list[MillraceError | None]:

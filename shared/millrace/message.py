@@ -156,6 +156,7 @@ class Document:
     content: bytes
     version: int
     ttl: int = 0
+    nonce: str = ""  #: of its message; that of an earlier message of the same idempotency key is not its own
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,13 +74,12 @@ def poll(
 
 
 def _best(queue: Queue, pk: str, wanted: int, now: int, only: Filter, found: Found) -> None:
-    waiting = queue.store.read_lane(pk, WAITING, due_now(now), wanted)
-    candidates = _claimable(queue, waiting.items, now, only, found)
+    candidates = _from_lane(queue, pk, WAITING, due_now(now), wanted, now, only, found)
     after = READY if only.max_priority is None else priority_prefix(only.max_priority)
     if queue.spec.fair:
         candidates += _fair_ready(queue, pk, after, wanted, now, only, found)
     else:
-        candidates += _ready(queue, pk, after, wanted, now, only, found)
+        candidates += _from_lane(queue, pk, after, READY_END, wanted, now, only, found)
     candidates.sort(key=_rank)
     if queue.spec.fair:
         candidates = _take_turns(candidates)
@@ -96,14 +95,16 @@ def _rank(entry: Entry) -> tuple[int, str]:
     return -entry.priority, order_of(entry.place)
 
 
-def _ready(queue: Queue, pk: str, after: str, wanted: int, now: int, only: Filter, found: Found) -> list[Entry]:
-    """Read from the head until enough can be claimed, past what others hold."""
+def _from_lane(
+    queue: Queue, pk: str, after: str, upto: str, wanted: int, now: int, only: Filter, found: Found
+) -> list[Entry]:
+    """Read a lane from its head until enough can be claimed, past what others hold or this consumer does not want."""
     candidates: list[Entry] = []
     scanned = 0
     cursor: str | None = after
     size = wanted
     while cursor is not None and len(candidates) < wanted and scanned < SCAN_LIMIT:
-        page = queue.store.read_lane(pk, cursor, READY_END, size)
+        page = queue.store.read_lane(pk, cursor, upto, size)
         candidates += _claimable(queue, page.items, now, only, found)
         scanned += len(page.items)
         cursor = page.next
@@ -169,7 +170,10 @@ def _heads_of_keys(queue: Queue, pk: str, wanted: int, now: int, only: Filter, f
 
 
 def _fair_ready(queue: Queue, pk: str, after: str, wanted: int, now: int, only: Filter, found: Found) -> list[Entry]:
-    """Entries of many keys, of the highest priority first."""
+    """Entries of many keys, of the highest priority first.
+
+    Where the first ones of each key are not enough (others hold them), those behind them in a key have their turn.
+    """
     candidates: list[Entry] = []
     while len(candidates) < wanted:
         head = queue.store.read_lane(pk, after, READY_END, wanted)
@@ -182,6 +186,9 @@ def _fair_ready(queue: Queue, pk: str, after: str, wanted: int, now: int, only: 
             of_priority.update((entry.place.sk, entry) for entry in claimable)
             if len({entry.key for entry in of_priority.values()}) >= wanted:
                 break
+        if len(of_priority) < wanted:
+            behind = _from_lane(queue, pk, priority, priority + END, wanted, now, only, found)
+            of_priority.update((entry.place.sk, entry) for entry in behind)
         candidates += of_priority.values()
         after = priority + END
     return candidates

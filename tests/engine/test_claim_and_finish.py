@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from millrace.claim import Claim, Claimed, body_of, claim
+from millrace.clock import DAY
 from millrace.dead_letters import list_dead_letters
 from millrace.document import read_document, write_document
 from millrace.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
@@ -369,3 +370,34 @@ def test_nothing_is_left_after_everything_is_done(bench: Bench, ordering: Orderi
     assert sorted(seen) == sorted(b"%d" % n for n in range(40))
     for pk in queue.partitions():
         assert bench.store.read_lane(pk, "", "~", 10).items == ()
+
+
+@pytest.mark.parametrize("ordering", Ordering)
+def test_a_message_waits_no_longer_than_it_is_kept(bench: Bench, ordering: Ordering) -> None:
+    """Put off beyond retention it would be met by nobody, and TTL could take its message before it was due."""
+    queue = bench.queue(ordering=ordering, retention=Retention(max_age_seconds=60))
+    for give_back in (
+        lambda held: snooze(queue, held.entry, bench.clock() + 90 * DAY),
+        lambda held: nack(queue, held.entry, held.message, Failure("E", "e"), delay_ms=90 * DAY),
+    ):
+        message_id = enqueue(queue, Draft(b"late", key="k")).message_id
+        (held,) = claim(queue, owner="w").claims
+        give_back(held)
+        bench.clock.forward(59_999)
+        assert sweep(queue).buried == 0
+        bench.clock.forward(1)
+        assert sweep(queue).buried == 1
+        assert status(queue, message_id).phase is Phase.DEAD
+
+
+def test_a_message_sent_again_after_its_window_begins_with_an_empty_document(bench: Bench) -> None:
+    queue = bench.queue(idempotency=Idempotency(window_seconds=60))
+    for _ in range(2):
+        enqueue(queue, Draft(b"x", idempotency_key="again"))
+        (held,) = claim(queue, owner="w").claims
+        assert read_document(queue, held.entry).version == 0
+        assert write_document(queue, held.entry, b"step 1", 0).version == 1
+        assert write_document(queue, held.entry, b"step 2", 1).version == 2
+        assert read_document(queue, held.entry).content == b"step 2"
+        ack(queue, [held.entry])
+        bench.clock.forward(60_000)

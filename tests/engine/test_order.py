@@ -10,6 +10,7 @@ from millrace.claim import Claim, body_of, claim
 from millrace.enqueue import enqueue, enqueue_all
 from millrace.finish import Failure, ack, nack, release
 from millrace.message import Draft
+from millrace.poll import Filter
 from millrace.queue import Queue
 from millrace.spec import Delivery, Jitter, Ordering
 from tests.conftest import Bench
@@ -160,3 +161,26 @@ def test_shards_spread_a_queue_and_every_one_is_served(bench: Bench) -> None:
     assert sum(used) == 50
     assert min(used) > 0
     assert len(claim(queue, owner="w", limit=100).claims) == 50
+
+
+def test_a_fair_queue_hands_out_more_of_a_key_while_its_first_is_held(bench: Bench) -> None:
+    queue = bench.queue(fair=True)
+    enqueue_all(queue, [Draft(b"%d" % n, key="noisy") for n in range(3)])
+    assert [bodies(queue, claim(queue, owner="w").claims) for _ in range(4)] == [[b"0"], [b"1"], [b"2"], []]
+
+
+def test_a_held_retry_does_not_hide_the_next_one_that_is_due(bench: Bench) -> None:
+    queue = bench.queue()
+    enqueue_all(queue, [Draft(b"%d" % n, not_before=bench.clock() + 1) for n in range(3)])
+    bench.clock.forward(1)
+    assert [bodies(queue, claim(queue, owner="w").claims) for _ in range(4)] == [[b"0"], [b"1"], [b"2"], []]
+
+
+def test_a_due_retry_is_found_behind_those_that_a_consumer_does_not_want(bench: Bench) -> None:
+    queue = bench.queue()
+    later = bench.clock() + 1
+    enqueue_all(
+        queue, [Draft(b"red", project="red", not_before=later), Draft(b"blue", project="blue", not_before=later)]
+    )
+    bench.clock.forward(1)
+    assert bodies(queue, claim(queue, owner="w", only=Filter(project="blue")).claims) == [b"blue"]

@@ -26,10 +26,10 @@ from millrace.api.shown import (
 )
 from millrace.body import BodyLost
 from millrace.claim import MAX_CLAIMS, MAX_LEASE_MS, OWNER_BYTES, Claim, body_of
-from millrace.document import MAX_DOCUMENT_BYTES, read_document, write_document
+from millrace.document import MAX_DOCUMENT_BYTES, own_document, read_document, write_document
 from millrace.drafts import priority_number
 from millrace.finish import release
-from millrace.message import Document
+from millrace.message import Document, Message
 from millrace.poll import Filter
 from millrace.queue import Queue
 from millrace.recording import Event
@@ -110,8 +110,12 @@ def _deliveries(
             **show_message(held.message),
             **show_bytes("body", content, as_json=bodies == "json" and is_json),
             "body_omitted": content is None,
-            **(_state(queue.store.get_records(held.message.id).document) if given.get("with_state") else {}),
+            **(_state(_document(queue, held.message)) if given.get("with_state") else {}),
         }
+
+
+def _document(queue: Queue, message: Message) -> Document:
+    return own_document(queue.store.get_records(message.id), message.nonce)
 
 
 def _content(queue: Queue, held: Claim) -> bytes | None:
@@ -121,8 +125,8 @@ def _content(queue: Queue, held: Claim) -> bytes | None:
         return None
 
 
-def _state(document: Document | None) -> dict[str, Any]:
-    if document is None or not document.version:
+def _state(document: Document) -> dict[str, Any]:
+    if not document.version:
         return {"state": None, "state_version": 0}
     return {"state": json.loads(document.content), "state_version": document.version}
 

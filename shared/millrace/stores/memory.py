@@ -177,6 +177,8 @@ class MemoryStore:
             if held is None or held.token != entry.token or not held.live(now):
                 return Refused(None)
             current = self.documents.get(entry.id, Document(b"", 0))
+            if current.nonce != document.nonce:
+                current = Document(b"", 0)
             if current == document:
                 return APPLIED
             if current.version != document.version - 1:

@@ -195,9 +195,9 @@ class Entries:
     def put_document(self, entry: Entry, document: Document, now: int) -> Outcome[Document]:
         table = self._names.queue
         mine = (EntryItem.token == entry.token) & (EntryItem.until > now)
-        unchanged: Condition = DocumentItem.version == document.version - 1
+        unchanged: Condition = (DocumentItem.nonce == document.nonce) & (DocumentItem.version == document.version - 1)
         if document.version == 1:
-            unchanged = DocumentItem.pk.does_not_exist()
+            unchanged = DocumentItem.pk.does_not_exist() | (DocumentItem.nonce != document.nonce)
         check = self._requests.delete(table, place_key(entry.place), mine)
         put = self._requests.put(table, document_item(entry.id, document), unchanged)
         try:
@@ -206,6 +206,8 @@ class Entries:
             if 0 in refusal.failed:
                 return Refused(None)
             current = document_of(refusal.item) if refusal.item else Document(b"", 0)
+            if current.nonce != document.nonce:
+                current = Document(b"", 0)
             return APPLIED if current == document else Refused(current)
         except StoreUnavailable as error:
             return Unknown(error)

@@ -256,11 +256,12 @@ def document_item(message_id: str, document: Document) -> Item:
         "content": {"B": document.content},
         "version": _number(document.version),
         "ttl": _number(document.ttl),
+        "nonce": {"S": document.nonce},
     }
 
 
 def document_of(item: Mapping[str, Any]) -> Document:
-    return Document(_bytes(item, "content"), _int(item, "version"), _int(item, "ttl"))
+    return Document(_bytes(item, "content"), _int(item, "version"), _int(item, "ttl"), _text(item, "nonce"))
 
 
 def records_of(found: list[Item], message_id: str) -> Records:

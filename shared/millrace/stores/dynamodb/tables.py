@@ -98,6 +98,7 @@ class ResultItem(_Keyed):
 class DocumentItem(_Keyed):
     """A message's workflow state."""
 
+    nonce = UnicodeAttribute()
     content = BinaryAttribute(legacy_encoding=False)
     version = NumberAttribute()
     ttl = TTLAttribute()
