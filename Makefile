@@ -70,7 +70,7 @@ deploy: build  ## deploy to AWS, with the defaults of samconfig.toml
 
 ## -- proof ------------------------------------------------------------------------------------------------
 
-.PHONY: test check unit bench costs hammer soak load checkov deploy-test
+.PHONY: test check unit bench costs hammer soak load chaos checkov deploy-test
 test: check unit  ## all checks and tests: what CI runs
 
 check: install  ## formatting, lint, types, import directions, definitions
@@ -99,6 +99,9 @@ hammer: install engines  ## 5,000 messages, 8 processes, some killed: nothing lo
 load: install engines  ## 10,000 signed webhooks through the real handlers; the time from post to result
 	@$(BIN)/python -m tests.load.run
 	@$(BIN)/python -m tests.load.latency
+
+chaos: install engines  ## webhooks through the local stack while all of it is killed (ARGS="--minutes 10 --seed 7")
+	@$(BIN)/python -m tests.chaos.run $(ARGS)
 
 soak: install engines  ## the long proofs: schedules by the hundred thousand, hostile requests
 	@$(BIN)/python -m tests.exploration.soak

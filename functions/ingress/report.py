@@ -6,6 +6,7 @@ A sender's data is in neither: names are those of our definitions, reasons are f
 from __future__ import annotations
 
 import os
+from threading import Lock
 
 from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.metrics import Metrics, MetricUnit
@@ -15,6 +16,8 @@ from millrace.ingress.serve import FAILED, REFUSED, Served
 logger = Logger(service="ingress")
 #: template.yaml names a namespace for each stack, so that two in one account stay apart.
 metrics = Metrics(namespace=os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or "Millrace", service="ingress")
+
+_counting = Lock()
 
 #: outcome → metric.
 METRICS = {
@@ -58,8 +61,10 @@ def _log(served: Served) -> None:
 
 
 def _count(name: str, served: Served, dimensions: dict[str, str]) -> None:
-    metrics.add_dimension("webhook", served.webhook or NO_WEBHOOK)
-    for dimension, value in dimensions.items():
-        metrics.add_dimension(dimension, value)
-    metrics.add_metric(name, MetricUnit.Count, 1)
-    metrics.flush_metrics()
+    # A Lambda serves one call at a time; the local stack's gateway serves many, and the dimensions are shared.
+    with _counting:
+        metrics.add_dimension("webhook", served.webhook or NO_WEBHOOK)
+        for dimension, value in dimensions.items():
+            metrics.add_dimension(dimension, value)
+        metrics.add_metric(name, MetricUnit.Count, 1)
+        metrics.flush_metrics()

@@ -8,6 +8,7 @@ Functions run in this process, or with `--lambda` each in processes of its own u
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import logging
@@ -20,6 +21,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.local.gateway import Binding, Gateway
 from infra.local.lambda_runtime import InvokeApi, LambdaFunction
@@ -58,7 +61,7 @@ class App:
         self._sandboxes: list[LambdaFunction] = []
         self._invoke = InvokeApi() if under_lambda else None
         self._functions = self._in_sandboxes(places) if under_lambda else self._in_process(places)
-        self._poller = StreamPoller(places.dynamodb_url, RESOURCES["QueueTable"], self._wake)
+        self._dynamodb_url = places.dynamodb_url
         self.gateway = Gateway(self._bindings(), port=port)
 
     def _in_process(self, places: Places) -> dict[str, Call]:
@@ -120,14 +123,25 @@ class App:
                 self._submit(target["Arn"].argument.removesuffix(".Arn"), json.loads(target["Input"]))
             self._stopping.wait(MINUTE_S)
 
+    def _watch_stream(self, running: contextlib.ExitStack) -> bool:
+        """Read the table's stream from now on; False while DynamoDB is away. Webhooks are answered all the same."""
+        try:
+            running.enter_context(StreamPoller(self._dynamodb_url, RESOURCES["QueueTable"], self._wake))
+        except (BotoCoreError, ClientError) as error:
+            log.warning("The stream cannot be read yet: %s", error)
+            return False
+        return True
+
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stopping.set())
-        with self._poller, self.gateway:
+        with contextlib.ExitStack() as running:
+            watched = self._watch_stream(running)
+            running.enter_context(self.gateway)
             threading.Thread(target=self._schedule, name="schedule", daemon=True).start()
             while not self._stopping.wait(0.5):
-                pass
+                watched = watched or self._watch_stream(running)
         for sandbox in self._sandboxes:
             sandbox.stop()
         if self._invoke is not None:
@@ -148,10 +162,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--dynamodb", required=True)
     parser.add_argument("--s3", required=True)
     parser.add_argument("--lambda", dest="under_lambda", action="store_true")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="for the functions' environment"
+    )
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("botocore").setLevel(logging.WARNING)
-    places = Places(given.home, given.dynamodb, given.s3)
+    overrides = dict(pair.split("=", 1) for pair in given.set)
+    places = Places(given.home, given.dynamodb, given.s3, overrides)
     app = App(places, port=given.port, under_lambda=given.under_lambda)
     app.run()
     return 0

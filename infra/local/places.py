@@ -10,7 +10,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class Places:
     home: Path
     dynamodb_url: str
     s3_url: str
+    overrides: Mapping[str, str] = field(default_factory=dict)  #: in place of what the template gives
 
     def environment(self, function: Function, template: Template, *, in_process: bool) -> dict[str, str]:
         """What the template gives a function, with local things in place of AWS's."""
@@ -50,7 +51,7 @@ class Places:
             local |= {"SHARED_PROCESS": "1", "WORKER_FUNCTION": ""}
         elif "WORKER_FUNCTION" in given:
             local["WORKER_FUNCTION"] = "WorkerFunction"
-        return {**given, **local}
+        return {**given, **local, **self.overrides}
 
     def _local(self, name: str, value: Any, template: Template, held: Mapping[str, str]) -> str:
         if not isinstance(value, Reference):

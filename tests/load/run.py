@@ -1,7 +1,8 @@
 """The load run (`make load`): signed webhooks through the real handlers, worked off by several processes.
 
-Runs fail at random, some messages can never succeed, and one worker is killed on the way. At the end every accepted
-message is looked up in the table: it must be done or dead, and none may have been started after it was done.
+Runs fail at random, some messages can never succeed, and one worker is killed on the way. The processes record a
+history in their logs; at the end every message is looked up in the table, and the checker of `millrace check-history`
+holds the two against the promises.
 
     python -m tests.load.run [--messages 10000] [--senders 2] [--workers 3] [--failing 0.05] [--no-kill]
 """
@@ -28,6 +29,8 @@ from rich.table import Table
 from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
 from millrace.definitions import load
 from millrace.definitions.language.compiler import compile_files
+from millrace.history_check import Fault, Record, Verdict, check_history
+from millrace.history_reading import LogRecords
 from millrace.ids import keyed_message_id
 from millrace.queue import Queue, Runtime
 from millrace.status import Phase, status
@@ -56,28 +59,27 @@ class Report:
     """The figures of a run."""
 
     accepted: int
-    done: int
-    dead: int
-    lost: int
-    after_done: int
-    runs: int
+    verdict: Verdict
+    log_bytes: int  #: of the history, for each accepted message
     p50_ms: int
     p99_ms: int
     seconds: float
 
     @property
     def right(self) -> bool:
-        return self.lost == 0 and self.after_done == 0 and self.done + self.dead == self.accepted
+        return self.verdict.sound and self.verdict.done + self.verdict.dead == self.accepted
 
     def table(self) -> Table:
-        table = Table(title="Load run", show_header=False)
+        table, verdict = Table(title="Load run", show_header=False), self.verdict
         rows = {
             "accepted": f"{self.accepted:,}",
-            "done": f"{self.done:,}",
-            "dead": f"{self.dead:,}",
-            "lost": f"{self.lost:,}",
-            "run after done": f"{self.after_done:,}",
-            "runs": f"{self.runs:,}",
+            "done": f"{verdict.done:,}",
+            "dead": f"{verdict.dead:,}",
+            "lost": f"{verdict.count(Fault.LOST, Fault.NEVER_ACKED):,}",
+            "broken promises of any kind": f"{len(verdict.findings):,}",
+            "runs": f"{verdict.started:,}",
+            "duplicate starts (their worker was killed)": f"{verdict.repeats:,}",
+            "history, for a message": f"{self.log_bytes:,} bytes",
             "accepted to done, p50": f"{self.p50_ms:,} ms",
             "accepted to done, p99": f"{self.p99_ms:,} ms",
             "messages per second": f"{self.accepted / self.seconds:,.0f}",
@@ -101,6 +103,8 @@ def main(arguments: list[str]) -> int:
         create_tables(NAMES, endpoint_url=engine.url, region=REGION)
         report = run(Path(folder), engine.url, given, console)
     console.print(report.table())
+    for finding in report.verdict.findings[:20]:
+        console.print(f"[red]{finding.fault}[/red] {finding.message}: {finding.shown_by}")
     console.print("[green]all accounted for[/green]" if report.right else "[red]NOT all accounted for[/red]")
     return 0 if report.right else 1
 
@@ -108,12 +112,18 @@ def main(arguments: list[str]) -> int:
 def run(folder: Path, url: str, given: argparse.Namespace, console: Console) -> Report:
     environment = _environment(folder, url, given)
     queue = _queue(folder, url)
-    workers = [_python(["-m", "functions.worker", "--tenant", TENANT], environment) for _ in range(given.workers)]
+    workers = [
+        _python(["-m", "functions.worker", "--tenant", TENANT], environment, folder / f"worker{number}.log")
+        for number in range(given.workers)
+    ]
     share = -(-given.messages // given.senders)
     starts = range(0, given.messages, share)
     senders = [
         _python(
-            ["-m", "tests.load.sender", str(first), str(min(share, given.messages - first))], environment, pipe=True
+            ["-m", "tests.load.sender", str(first), str(min(share, given.messages - first))],
+            environment,
+            folder / f"sender{first}.log",
+            pipe=True,
         )
         for first in starts
     ]
@@ -145,7 +155,7 @@ def _environment(folder: Path, url: str, given: argparse.Namespace) -> dict[str,
         "DEFINITIONS": str(folder / "definitions.json"),
         "COMMANDS": "tests.load.commands",
         "LOAD_SECRET": SECRET,
-        "LOAD_JOURNAL": str(folder),
+        "LOG_HISTORY": "1",
         "LOAD_FAILING": str(given.failing),
         "POWERTOOLS_LOG_LEVEL": "ERROR",
         "PYTHONPATH": f"{ROOT / 'shared'}{os.pathsep}{ROOT}",
@@ -158,11 +168,18 @@ def _queue(folder: Path, url: str) -> Queue:
     return Runtime(store, MemoryBlobs()).queue(TENANT, spec)
 
 
-def _python(arguments: list[str], environment: dict[str, str], *, pipe: bool = False) -> subprocess.Popen[str]:
-    where = subprocess.PIPE if pipe else subprocess.DEVNULL
-    return subprocess.Popen(
-        [sys.executable, *arguments], cwd=ROOT, env=environment, stdout=where, stderr=subprocess.DEVNULL, text=True
-    )
+def _python(
+    arguments: list[str], environment: dict[str, str], path: Path, *, pipe: bool = False
+) -> subprocess.Popen[str]:
+    with path.open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE if pipe else log,
+            stderr=log,
+            text=True,
+        )
 
 
 def _watch(
@@ -208,22 +225,28 @@ def _report(queue: Queue, folder: Path, messages: int, accepted: int, seconds: f
     ids = [keyed_message_id(TENANT, QUEUE, str(n)) for n in range(messages)]
     with ThreadPoolExecutor(8) as pool:
         found = dict(zip(ids, pool.map(lambda message_id: _look_up(queue, message_id), ids), strict=True))
-    done = {message_id: end for message_id, end in found.items() if end and end.phase is Phase.DONE}
-    dead = sum(end is not None and end.phase is Phase.DEAD for end in found.values())
-    starts = [line.split() for file in folder.glob("runs-*.txt") for line in file.read_text().splitlines()]
-    late = sum(message_id in done and int(start) > done[message_id].finished_at for message_id, _, _, start in starts)
-    waits = sorted(end.finished_at - end.received_at for end in done.values()) or [0]
+    phases = {message_id: end.phase.value for message_id, end in found.items() if end}
+    records, log_bytes = _history(folder)
+    done = [end for end in found.values() if end and end.phase is Phase.DONE]
+    waits = sorted(end.finished_at - end.received_at for end in done) or [0]
     return Report(
         accepted=accepted,
-        done=len(done),
-        dead=dead,
-        lost=accepted - len(done) - dead,
-        after_done=late,
-        runs=len(starts),
+        verdict=check_history(records, phases=phases),
+        log_bytes=log_bytes // max(1, accepted),
         p50_ms=waits[len(waits) // 2],
         p99_ms=waits[min(len(waits) - 1, len(waits) * 99 // 100)],
         seconds=seconds,
     )
+
+
+def _history(folder: Path) -> tuple[list[Record], int]:
+    """What the processes recorded, and how many bytes that took."""
+    log, records, size = LogRecords(), [], 0
+    for path in sorted(folder.glob("*.log")):
+        lines = path.read_text("utf-8", "replace").splitlines(keepends=True)
+        size += sum(len(line) for line in lines if '"action":"history"' in line)
+        records += log.read(path.name, lines)
+    return records, size
 
 
 def _look_up(queue: Queue, message_id: str) -> Found | None:

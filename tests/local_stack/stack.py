@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +57,24 @@ class Stack:
         assert found, self.seen
         return found[1]
 
-    def send(self, incident: dict[str, Any]) -> tuple[int, Any]:
+    @property
+    def token(self) -> str:
+        return (self.home / "token").read_text("utf-8").strip()
+
+    def send(self, incident: dict[str, Any], more: Mapping[str, str] | None = None) -> tuple[int, Any]:
         secret = json.loads((self.home / "secrets.json").read_text("utf-8"))["PAGERDUTY_WEBHOOK_SECRET"]
         target = f"{self.url}/hook/PagerDutyAlert"
         body = json.dumps({"incident": incident}).encode()
         request = deliver(scheme_from({"provider": "pagerduty"}), Secret("s", secret), target, body, system_clock())
-        return call("POST", target, {name: request.headers.one(name) for name in request.headers}, body)
+        headers = {name: request.headers.one(name) for name in request.headers}
+        return call("POST", target, {**headers, **(more or {})}, body)
 
     def get(self, path: str) -> tuple[int, Any]:
-        token = (self.home / "token").read_text("utf-8").strip()
-        return call("GET", self.url + path, {"authorization": f"Bearer {token}"})
+        return call("GET", self.url + path, {"authorization": f"Bearer {self.token}"})
+
+    def post(self, path: str, document: Any, more: Mapping[str, str] | None = None) -> tuple[int, Any]:
+        headers = {"authorization": f"Bearer {self.token}", "content-type": "application/json", **(more or {})}
+        return call("POST", self.url + path, headers, json.dumps(document).encode())
 
     def await_done(self, message_id: str) -> dict[str, Any]:
         end = time.monotonic() + PATIENCE_S

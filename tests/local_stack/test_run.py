@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from infra.local.run import CannotRun, demand_free, only_one
+from millrace.cli.main import main
+from tests.local_stack.private import leaks, logs_under, send_private_things
 from tests.local_stack.stack import Stack, alive, descendants
 
 Start = Callable[..., Stack]
@@ -47,10 +50,19 @@ def test_a_webhook_is_worked_off_and_survives_a_restart(start: Start, options: t
     done = stack.await_done(answer["message_id"])
     assert any((stack.home / "s3").rglob("*")), "a large body lies in S3"
 
+    hidden = send_private_things(stack)
+
     running = descendants(stack.process.pid)
     assert len(running) >= 3
-    assert "Stopped." in stack.stop()
+    rest = stack.stop()
+    assert "Stopped." in rest
     assert [pid for pid in running if alive(pid)] == []
+    logs = {"standard output": stack.seen + rest, **logs_under(stack.home)}
+    for told in ("webhook_accepted", "webhook_refused", "run_controlled", "token refused", answer["message_id"]):
+        assert told in logs["functions.log"], "the log to be searched tells of all this"
+    assert leaks(logs, hidden) == []
+    checked = CliRunner().invoke(main, ["check-history", str(stack.home / "functions.log")])
+    assert checked.exit_code == 0, checked.output
 
     again = start(*options, "--no-tour")
     again.wait_for("Ctrl-C")
@@ -60,6 +72,13 @@ def test_a_webhook_is_worked_off_and_survives_a_restart(start: Start, options: t
     status, repeated = again.send({"id": "LARGE", "title": noise, "urgency": "low"})
     assert (status, repeated["message_id"]) == (200, answer["message_id"])
     again.stop()
+
+
+def test_a_leak_is_told_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "dynamodb").mkdir()
+    (tmp_path / "dynamodb" / "data").write_text("secret")
+    (tmp_path / "functions.log").write_text('{"level":"INFO"}\n{"body":"secret"}\n')
+    assert leaks(logs_under(tmp_path), ["secret"]) == ['functions.log:2: \'secret\' in {"body":"secret"}']
 
 
 def test_token_and_secrets_are_readable_by_their_owner_only(start: Start) -> None:
