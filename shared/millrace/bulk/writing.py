@@ -6,12 +6,15 @@ message carries its run: a row whose message is there by this very run was inser
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import groupby
+from operator import attrgetter
 
 from millrace.body import read_body
 from millrace.bulk.pace import Pace
@@ -27,7 +30,7 @@ from millrace.spec import Ordering, QueueSpec
 CHUNK = 100
 BATCH = 25
 #: Over so many rows the share of those that are there already decides whether to read first.
-WINDOW = 200
+WINDOW = 100
 READ_FIRST_FROM, READ_FIRST_UNTIL = 0.5, 0.2
 
 
@@ -38,7 +41,7 @@ class Writing:
     run: str
     threads: int = 6
     stop_when_full: bool = False
-    patience_s: float = 900.0  #: how long a row is tried, and how long a full queue is waited for without progress
+    patience_s: float = 900.0  #: how long a row is tried, and how long the task goes on when nothing gets through
     rows_per_s: float | None = None  #: of one task; None: only the write units count
     first_wait_s: float = 0.2
     longest_wait_s: float = 5.0
@@ -46,19 +49,21 @@ class Writing:
 
 @dataclass(slots=True)
 class _Share:
-    """Of the rows written lately, how many met their message there already; and whether it pays to read first."""
+    """Of the rows settled lately, how many met their message there already; and whether it pays to read first."""
 
     rows: int = 0
     there: int = 0
     reads_first: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def saw(self, rows: int, there: int) -> None:
-        self.rows += rows
-        self.there += there
-        if self.rows >= WINDOW:
-            share = self.there / self.rows
-            self.reads_first = share >= (READ_FIRST_UNTIL if self.reads_first else READ_FIRST_FROM)
-            self.rows = self.there = 0
+    def saw(self, *, there: bool) -> None:
+        with self.lock:
+            self.rows += 1
+            self.there += there
+            if self.rows == WINDOW:
+                share = self.there / self.rows
+                self.reads_first = share >= (READ_FIRST_UNTIL if self.reads_first else READ_FIRST_FROM)
+                self.rows = self.there = 0
 
 
 class Writer:
@@ -85,52 +90,61 @@ class Writer:
         self._share = _Share()
         self._rows = Pace(writing.rows_per_s, monotonic=monotonic, sleep=sleep)
         self._stopped = False
-        self._progress_at = monotonic()
+        self._stuck_since: float | None = None  #: the first error after the last row that got through
+        self._broken: set[tuple[str, str]] = set()  #: of an ordered queue: where a row failed, no later one goes in
 
     def write(self, rows: Iterable[Row]) -> Iterator[list[Reported]]:
         """An outcome for each row and each of its copies, in chunks as they end. No two rows may have one id."""
         # In an ordered queue the rows of a task go in one after the other; else threads hide the table's latency.
         threads = 1 if self._spec.ordering.ordered else self._writing.threads
-        with ThreadPoolExecutor(threads, thread_name_prefix="bulk") as pool:
-            open_: set[Future[list[Reported]]] = set()
-            for chunk in _chunks(rows):
-                if len(open_) >= 2 * threads:
-                    done, open_ = wait(open_, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        yield future.result()
-                open_.add(pool.submit(self._write_chunk, chunk))
-            for future in open_:
-                yield future.result()
-        self._runtime.credits.give_back()
+        try:
+            with ThreadPoolExecutor(threads, thread_name_prefix="bulk") as pool:
+                open_: set[Future[list[Reported]]] = set()
+                for chunk in _chunks(rows):
+                    if len(open_) >= 2 * threads:
+                        done, open_ = wait(open_, return_when=FIRST_COMPLETED)
+                        for future in done:
+                            yield future.result()
+                    open_.add(pool.submit(self._write_chunk, chunk))
+                for future in open_:
+                    yield future.result()
+        finally:
+            with suppress(StoreUnavailable):  # the sweep finds what was not given back
+                self._runtime.credits.give_back()
 
     def _write_chunk(self, rows: list[Row]) -> list[Reported]:
         lines = [line for row in rows if row.reason for line in _all(row, Outcome.REJECTED, row.reason)]
         accepted = [row for row in rows if not row.reason]
-        for tenant, of_tenant in groupby(accepted, key=lambda row: row.tenant):
+        of_tenant = attrgetter("tenant")
+        for tenant, own in groupby(sorted(accepted, key=of_tenant), key=of_tenant):
             queue = self._runtime.queue(tenant, self._spec)
-            fresh = list(of_tenant)
+            fresh = list(own)
             if self._share.reads_first and not self._stopped:
                 fresh = self._read_first(queue, fresh, lines)
             for batch in self._batches(fresh):
-                self._rows.take(len(batch))
-                lines += self._enqueue(queue, batch)
+                behind = [row for row in batch if self._order_of(row) in self._broken]
+                lines += self._give_up(queue, behind, BEHIND) if behind else []
+                if len(behind) < len(batch):
+                    self._rows.take(len(batch) - len(behind))
+                    lines += self._enqueue(queue, [row for row in batch if row not in behind])
         return lines
 
     def _batches(self, rows: list[Row]) -> Iterator[list[Row]]:
         """Up to 25; of an ordered queue never two of one key, since one of them may have to be repeated."""
         batch: list[Row] = []
-        keys: set[str] = set()
+        keys: set[tuple[str, str]] = set()
         for row in rows:
-            if len(batch) == BATCH or (self._spec.ordering.ordered and self._order_key(row) in keys):
+            if len(batch) == BATCH or (self._spec.ordering.ordered and self._order_of(row) in keys):
                 yield batch
                 batch, keys = [], set()
             batch.append(row)
-            keys.add(self._order_key(row))
+            keys.add(self._order_of(row))
         if batch:
             yield batch
 
-    def _order_key(self, row: Row) -> str:
-        return row.draft.key if self._spec.ordering is Ordering.PER_KEY else ""
+    def _order_of(self, row: Row) -> tuple[str, str]:
+        """Whose order a row of an ordered queue keeps."""
+        return row.tenant, row.draft.key if self._spec.ordering is Ordering.PER_KEY else ""
 
     def _read_first(self, queue: Queue, rows: list[Row], lines: list[Reported]) -> list[Row]:
         """Settle the rows whose message is there; the others come back. A failed read settles nothing."""
@@ -145,52 +159,65 @@ class Writer:
                 lines += self._settle(queue, row, message)
             else:
                 fresh.append(row)
-        self._share.saw(len(rows), len(rows) - len(fresh))
         return fresh
 
     def _enqueue(self, queue: Queue, rows: list[Row]) -> list[Reported]:
         """Try until every row has ended, or patience has."""
         lines: list[Reported] = []
         began, waited = self._monotonic(), self._writing.first_wait_s
+        reason = STOPPED
         while not self._stopped:
-            answers = enqueue_all(queue, [row.draft for row in rows], [row.own_key for row in rows])
-            again: list[Row] = []
-            errors: list[MillraceError] = []
-            for row, answer in zip(rows, answers, strict=True):
-                if isinstance(answer, Receipt):
-                    lines += self._settle(queue, row, answer.there)
-                elif isinstance(answer, InvalidRequest):
-                    lines += _all(row, Outcome.REJECTED, f"{answer.code}: {answer}")
-                else:
-                    again.append(row)
-                    errors.append(answer)
-            met = sum(isinstance(answer, Receipt) and answer.there is not None for answer in answers)
-            self._share.saw(len(answers), met)
+            again, errors = self._try(queue, rows, lines)
             full = bool(errors) and all(isinstance(error, QueueFull) for error in errors)
             if full:  # what is there already needs no room
                 again = self._read_first(queue, again, lines)
             if not again:
                 return lines
-            began = self._monotonic() if len(again) < len(rows) else began
+            moved = len(again) < len(rows)
+            began = self._monotonic() if moved else began
             rows, reason = again, f"{errors[0].code}: {errors[0]}"
+            if full and not moved and self._writing.stop_when_full:  # else duplicates just gave their room back
+                self._stopped = True
             if not self._goes_on(full=full, began=began):
-                return lines + self._give_up(queue, rows, reason)
+                break
             self._sleep(waited * (0.5 + self._chance() / 2))
             waited = min(waited * 2, self._writing.longest_wait_s)
-        return lines + self._give_up(queue, rows, STOPPED)
+        return lines + self._give_up(queue, rows, reason)
+
+    def _try(self, queue: Queue, rows: list[Row], lines: list[Reported]) -> tuple[list[Row], list[MillraceError]]:
+        """Hand the rows in once; those that have not ended come back, with their errors."""
+        answers: list[Receipt | MillraceError]
+        try:
+            answers = enqueue_all(queue, [row.draft for row in rows], [row.own_key for row in rows])
+        except StoreUnavailable as error:
+            answers = [error] * len(rows)
+        again: list[Row] = []
+        errors: list[MillraceError] = []
+        for row, answer in zip(rows, answers, strict=True):
+            if isinstance(answer, Receipt):
+                lines += self._settle(queue, row, answer.there)
+            elif isinstance(answer, InvalidRequest):
+                lines += _all(row, Outcome.REJECTED, f"{answer.code}: {answer}")
+            else:
+                again.append(row)
+                errors.append(answer)
+        return again, errors
 
     def _goes_on(self, *, full: bool, began: float) -> bool:
-        if full and self._writing.stop_when_full:
-            self._stopped = True
+        """Whether rows are tried again: not once they, or all of the task, got nowhere for too long."""
+        now = self._monotonic()
+        stuck = self._stuck_since = now if self._stuck_since is None else self._stuck_since
         # A full queue is waited for as long as any thread of the task finds room.
-        since = max(began, self._progress_at) if full else began
-        return not self._stopped and self._monotonic() - since < self._writing.patience_s
+        since = stuck if full else min(stuck, began)
+        return not self._stopped and now - since < self._writing.patience_s
 
     def _give_up(self, queue: Queue, rows: list[Row], reason: str) -> list[Reported]:
         """Look once more what is there: a commit may have happened without its answer."""
         lines: list[Reported] = []
         for row in self._read_first(queue, rows, lines):
             lines += _all(row, Outcome.FAILED, reason)
+            if self._spec.ordering.ordered:
+                self._broken.add(self._order_of(row))
         return lines
 
     def _settle(self, queue: Queue, row: Row, there: Message | None) -> list[Reported]:
@@ -199,11 +226,12 @@ class Writer:
         def stored(body: bytes) -> bool:
             return body == row.draft.body if there is None else _same_body(there.body, body, queue)
 
+        self._stuck_since = None
+        self._share.saw(there=there is not None)
         lines = []
         if not stored(row.draft.body):
             lines.append(_conflict(row))
         elif there is None or there.run == self._writing.run:
-            self._progress_at = self._monotonic()
             if self._settled is not None:
                 self._settled(queue, row)
             lines.append(Reported(row, Outcome.INSERTED))
@@ -217,6 +245,7 @@ class Writer:
 
 
 STOPPED = "queue_full: The queue is full, and the run stops when it is."
+BEHIND = "out_of_order: An earlier row that it must follow could not be written."
 COPY = "An earlier row has the same key and body."
 
 
