@@ -23,7 +23,6 @@ ONES = {"replace_message", "move_entry", "bury_entry", "put_document"}
 NOTHING = {"settle": None, "mend_depth": False, "set_pace": False}
 #: How often a random schedule lets an actor go on.
 STRAIGHT = 0.75
-SILENCE = StoreUnavailable("the answer was lost")
 
 
 class Violation(AssertionError):
@@ -112,13 +111,15 @@ class Stepped:
             self._stage.happened(name, arguments, answer)
             if not lost:
                 return answer
+            # Made anew each time: an exception that is raised again keeps every traceback that it ever had.
+            silence = StoreUnavailable("the answer was lost")
             if name in LISTS:
-                return [Unknown(SILENCE)] * len(answer)
+                return [Unknown(silence)] * len(answer)
             if name in ONES:
-                return Unknown(SILENCE)
+                return Unknown(silence)
             if name in NOTHING:
                 return NOTHING[name]
-            raise SILENCE
+            raise silence
 
         return call
 
