@@ -109,7 +109,8 @@ def test_a_body_is_compared_byte_for_byte_however_it_is_stored(task: Task, store
     enqueue(task.queue, task.row(1, body, run="earlier").draft)
     enqueue(task.queue, task.row(2, body, run="earlier").draft)
     assert (len(task.bench.blobs.objects) == 2) == (len(body) > INLINE_LIMIT)
-    read, task.bench.blobs.get = task.bench.blobs.get, down_blob  # type: ignore[method-assign]
+    read = task.bench.blobs.get
+    task.bench.blobs.get = down_blob  # type: ignore[method-assign,assignment]
     lines = task.write([task.row(1, body, copies=[other, body]), task.row(2, other), task.row(3, body, copies=[body])])
     assert [line.outcome for line in lines if line.row.draft.idempotency_key == "key-1"] == [
         DUPLICATE,
@@ -336,7 +337,7 @@ def test_a_row_that_was_written_after_all_is_inserted_not_failed(task: Task) -> 
 
 def test_what_another_run_wrote_meanwhile_is_a_duplicate_not_failed(task: Task) -> None:
     task.shaky.plan("take_credits", always=down)
-    task.while_asleep = lambda: enqueue(  # type: ignore[assignment,return-value]
+    task.while_asleep = lambda: enqueue(  # type: ignore[assignment]
         task.bench.runtime.queue(task.bench.tenant, task.spec), task.row(1, run="other").draft
     )
     assert tally(task.write(task.rows([1]))) == {"duplicate": 1}

@@ -12,6 +12,7 @@ becomes `{"id": "billing-17", "status": "pending", "depends_on": ["billing-3"], 
 
 from __future__ import annotations
 
+import json
 from datetime import date, datetime
 from typing import Any
 
@@ -38,6 +39,8 @@ class _Loader(yaml.SafeLoader):
         found = super().construct_mapping(node, deep=True)
         if len(found) != len(node.value):
             raise Malformed("the front matter has a name twice")
+        if not all(isinstance(name, str) for name in found):
+            raise Malformed("the front matter has a name that is no text: put it into quotes")
         return found
 
 
@@ -50,11 +53,9 @@ def read_markdown(data: bytes) -> dict[str, Any]:
     first, _, rest = text.replace("\r\n", "\n").partition("\n")
     if first.rstrip() != FENCE:
         raise Malformed(f"the file does not begin with {FENCE}")
-    head, found, body = f"\n{rest}".partition(f"\n{FENCE}\n")
+    head, found, body = f"\n{rest}\n".partition(f"\n{FENCE}\n")
     if not found:
-        if not rest.endswith(f"\n{FENCE}"):
-            raise Malformed(f"the front matter does not end with {FENCE}")
-        head, body = rest.removesuffix(FENCE), ""
+        raise Malformed(f"the front matter does not end with {FENCE}")
     if len(head) > MAX_HEAD:
         raise Malformed(f"the front matter is longer than {MAX_HEAD} characters")
     return {**_fields(head), "text": body.strip("\n")}
@@ -63,6 +64,8 @@ def read_markdown(data: bytes) -> dict[str, Any]:
 def _fields(head: str) -> dict[str, Any]:
     try:
         fields = yaml.load(head, _Loader)  # noqa: S506 (a safe loader, made stricter)
+        fields = {} if fields is None else _plain(fields)
+        json.dumps(fields, ensure_ascii=False).encode()  # half a character, a number of 100,000 digits
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark else ""
@@ -71,13 +74,11 @@ def _fields(head: str) -> dict[str, Any]:
         ) from None
     except (RecursionError, ValueError):
         raise Malformed("the front matter holds a value that cannot be read") from None
-    if fields is None:
-        return {}
     if not isinstance(fields, dict):
         raise Malformed("the front matter is no list of names and values")
     if "text" in fields:
         raise Malformed("the front matter has a field `text`, which is what stands below it")
-    return {str(name): _plain(value) for name, value in fields.items()}
+    return fields
 
 
 def _plain(value: Any) -> Any:
@@ -85,8 +86,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, dict):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple | set):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
         return [_plain(inner) for inner in value]
     if value is None or isinstance(value, str | int | bool):
         return value
