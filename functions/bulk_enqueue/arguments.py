@@ -51,12 +51,14 @@ def parser_for() -> argparse.ArgumentParser:
     tables.add_argument("--s3-endpoint")
     fields = parser.add_argument_group("fields", "a column, a path into a document (incident.id), or any Spark SQL")
     for name in MESSAGE_FIELDS:
-        fields.add_argument(f"--{name.replace('_', '-')}", dest=f"field_{name}", metavar="EXPRESSION")
+        option = "tenant-of-row" if name == "tenant" else name.replace("_", "-")
+        fields.add_argument(f"--{option}", dest=f"field_{name}", metavar="EXPRESSION")
     pace = parser.add_argument_group("pace")
     pace.add_argument("--units-per-second", type=_positive, help="write units of the whole run; else no limit")
     pace.add_argument("--rows-per-second", type=_positive, help="rows of the whole run; else no limit")
     pace.add_argument("--on-full", choices=("wait", "stop"), default="wait", help="when max_depth is reached")
     pace.add_argument("--patience", type=_positive, default=900.0, help="seconds without progress until rows fail")
+    pace.add_argument("--deadline", type=_deadline, default=20.0, help="seconds that one request is repeated, up to 25")
     pace.add_argument("--threads", type=int, default=6, choices=range(1, 33), metavar="1..32", help="of each task")
     pace.add_argument("--tasks", type=int, help="how many tasks write; else by the size of the source")
     letters = parser.add_argument_group("replay")
@@ -104,6 +106,13 @@ def _positive(text: str) -> float:
     number = float(text)
     if not 0 < number < 1e9:
         raise argparse.ArgumentTypeError(f"{text!r} is out of range: more than 0")
+    return number
+
+
+def _deadline(text: str) -> float:
+    """An enqueue is two requests, and gives up when they took a minute: its entry would be cleared away."""
+    if not 0 < (number := float(text)) <= 25:
+        raise argparse.ArgumentTypeError(f"{text!r} is out of range: more than 0, at most 25")
     return number
 
 

@@ -35,7 +35,8 @@ OK, INCOMPLETE, IMPOSSIBLE = 0, 1, 2
 def main(arguments: Sequence[str]) -> int:
     """Do one action and say what came of it; the exit code says whether all of it worked."""
     given = read_arguments(parser_for(), arguments)
-    spark = SparkSession.builder.appName(f"millrace-{given.action}-{given.queue}").getOrCreate()
+    named = SparkSession.builder.appName(f"millrace-{given.action}-{given.queue}")
+    spark = named.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     try:
         summary = perform(spark, given)
     except MillraceError as error:
@@ -81,6 +82,7 @@ def _job(spark: SparkSession, given: argparse.Namespace) -> Job:
             given.region,
             given.dynamodb_endpoint,
             given.s3_endpoint,
+            given.deadline,
         ),
         definitions,
         given.queue,

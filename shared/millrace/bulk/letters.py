@@ -53,7 +53,7 @@ def read_letters(replay: Replay, batches: Iterable[pa.RecordBatch]) -> Iterator[
             while position is not None:
                 page = runtime.store.read_dead_letters(replay.tenant, replay.queue, position, upto, PAGE)
                 position = page.next
-                lines = [_line(letter) for letter in page.items]
+                lines = [export_line(letter) for letter in page.items]
                 if lines:
                     names = pa.array([replay.connection.dead_letter_table] * len(lines), pa.string())
                     blocks = pa.array([0] * len(lines), pa.int64())
@@ -118,7 +118,7 @@ def mark_replayed(queue: Queue, row: Row) -> None:
         queue.store.mark_replayed(replayed)
 
 
-def _line(letter: DeadLetter) -> str:
+def export_line(letter: DeadLetter) -> str:
     return json.dumps({"Item": dead_letter_item(letter)}, default=_encoded, separators=(",", ":"))
 
 

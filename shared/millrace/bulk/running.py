@@ -90,7 +90,8 @@ def _write(
     with watched(job.spark, tally, job.say):
         kept = keep_outcomes(outcomes, job.place)
     counts, reasons = count_outcomes(kept, [outcome.value for outcome in Outcome])
-    keep_rejects(kept, job.place, lines=lines)
+    if counts[Outcome.REJECTED]:
+        keep_rejects(kept, job.place, lines=lines)
     summary = Summary(action, job.run, job.queue, counts, reasons, _spent(tally.value), details or {})
     keep_summary(job.spark, summary, job.place)
     return summary
@@ -175,7 +176,8 @@ def reconcile_source(job: Job, source: Source) -> Summary:
     finally:
         shaped.unpersist()
     counts, reasons = count_outcomes(kept, [*dict.fromkeys(STANDINGS.values()), Outcome.REJECTED.value])
-    keep_rejects(kept, job.place, lines=source.format is Format.JSON_LINES)
+    if counts[Outcome.REJECTED]:
+        keep_rejects(kept, job.place, lines=source.format is Format.JSON_LINES)
     summary = Summary("reconcile", job.run, job.queue, counts, reasons)
     keep_summary(job.spark, summary, job.place)
     return summary

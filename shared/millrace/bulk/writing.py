@@ -53,7 +53,7 @@ class _Share:
 
     rows: int = 0
     there: int = 0
-    reads_first: bool = False
+    reads_first: bool = True  #: for a start: it is cheap, and a second run is noticed at once
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def saw(self, *, there: bool) -> None:
