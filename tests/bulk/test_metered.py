@@ -158,10 +158,10 @@ SAMPLE = Message(
 )
 
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+texts = st.text("aé✓😀", max_size=60)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(
     body=st.integers(0, 5_000),
     headers=st.dictionaries(st.text("abc-", min_size=1, max_size=20), texts, max_size=6),

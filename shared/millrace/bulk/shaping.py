@@ -146,7 +146,7 @@ def _labels(text: str | None) -> tuple[str, ...] | None:
         return tuple(word.strip() for word in text.split(",") if word.strip())
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
         raise InvalidField(
