@@ -135,7 +135,9 @@ class Task:
             copies=tuple(Copy(Position("file", 1_000, n), copy) for n, copy in enumerate(copies)),
         )
 
-    def writer(self, run: str = "run-1", *, settled: Any = None, again: bool = False, **writing: Any) -> Writer:
+    def writer(
+        self, run: str = "run-1", *, prepare: Any = None, settled: Any = None, again: bool = False, **writing: Any
+    ) -> Writer:
         """A task's writer; `again` for one in a fresh process."""
         if again:
             self.runtime = self.another_process()
@@ -144,6 +146,7 @@ class Task:
             self.runtime,
             self.spec,
             how,
+            prepare=prepare,
             settled=settled,
             monotonic=lambda: self.seconds,
             sleep=self.sleep,

@@ -115,11 +115,8 @@ def write_batches(
     spec = load(plan.shape.definitions).queue(plan.shape.queue).spec
     run = plan.writing.run
     rows = (row for batch in batches for row in unpack(batch, run))
-    settled = None
-    if plan.replays:
-        rows = (with_body(row, line.runtime.queue(row.tenant, spec), run) if row.letter else row for row in rows)
-        settled = mark_replayed
-    writer = Writer(line.runtime, spec, plan.writing, settled=settled)
+    prepare, settled = (with_body, mark_replayed) if plan.replays else (None, None)
+    writer = Writer(line.runtime, spec, plan.writing, prepare=prepare, settled=settled)
     counted: Tallies = {}
     for lines in writer.write(rows):
         for reported in lines:

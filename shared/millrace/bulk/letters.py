@@ -84,7 +84,7 @@ def _row(replay: Replay, queue: Queue, position: Position, line: str) -> Row | N
         return None
     try:
         letter = letter_of(line)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return rejected(position, replay.tenant, "invalid_message: no line of a dead-letter export", line.encode())
     message = letter.message
     if (message.tenant, message.queue) != (queue.tenant, queue.spec.name):
@@ -104,11 +104,11 @@ def _row(replay: Replay, queue: Queue, position: Position, line: str) -> Row | N
     )
 
 
-def with_body(row: Row, queue: Queue, job: str) -> Row:
-    """The row of a letter with the letter's body, fit to be written."""
+def with_body(queue: Queue, row: Row) -> Row:
+    """The row of a letter with the letter's body, fit to be written. Raises StoreUnavailable or BodyLost."""
     letter = letter_of(row.letter)
     draft = letter_draft(queue, letter, read_body(letter.message.body, queue.runtime.blobs))
-    return replace(row, draft=replace(draft, run=job))
+    return replace(row, draft=replace(draft, run=row.draft.run))
 
 
 def mark_replayed(queue: Queue, row: Row) -> None:
@@ -133,4 +133,4 @@ def _encoded(value: Any) -> str:
 
 
 def _decoded(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"B": b64decode(value["B"])} if "B" in value and isinstance(value["B"], str) else value
+    return {"B": b64decode(value["B"], validate=True)} if "B" in value and isinstance(value["B"], str) else value

@@ -16,7 +16,7 @@ from hashlib import sha256
 from itertools import groupby
 from operator import attrgetter
 
-from millrace.body import read_body
+from millrace.body import BodyLost, read_body
 from millrace.bulk.pace import Pace
 from millrace.bulk.rows import Copy, Outcome, Reported, Row
 from millrace.clock import Chance, system_chance
@@ -67,7 +67,10 @@ class _Share:
 
 
 class Writer:
-    """One task's way into the queue. `settled` hears of each row that is in the queue by this run."""
+    """One task's way into the queue.
+
+    `prepare` makes each row fit to be written; `settled` hears of each that is in the queue by this run.
+    """
 
     def __init__(
         self,
@@ -75,6 +78,7 @@ class Writer:
         spec: QueueSpec,
         writing: Writing,
         *,
+        prepare: Callable[[Queue, Row], Row] | None = None,
         settled: Callable[[Queue, Row], None] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -83,6 +87,7 @@ class Writer:
         self._runtime = runtime
         self._spec = spec
         self._writing = writing
+        self._prepare = prepare
         self._settled = settled
         self._monotonic = monotonic
         self._sleep = sleep
@@ -118,7 +123,7 @@ class Writer:
         of_tenant = attrgetter("tenant")
         for tenant, own in groupby(sorted(accepted, key=of_tenant), key=of_tenant):
             queue = self._runtime.queue(tenant, self._spec)
-            fresh = list(own)
+            fresh = self._prepared(queue, list(own), lines)
             if self._share.reads_first and not self._stopped:
                 fresh = self._read_first(queue, fresh, lines)
             for batch in self._batches(fresh):
@@ -128,6 +133,18 @@ class Writer:
                     self._rows.take(len(batch) - len(behind))
                     lines += self._enqueue(queue, [row for row in batch if row not in behind])
         return lines
+
+    def _prepared(self, queue: Queue, rows: list[Row], lines: list[Reported]) -> list[Row]:
+        """Rows fit to be written; what they lack may be out of reach."""
+        if self._prepare is None:
+            return rows
+        ready: list[Row] = []
+        for row in rows:
+            try:
+                ready.append(self._prepare(queue, row))
+            except (StoreUnavailable, BodyLost) as error:
+                lines += _all(row, Outcome.FAILED, f"body_lost: {error}")
+        return ready
 
     def _batches(self, rows: list[Row]) -> Iterator[list[Row]]:
         """Up to 25; of an ordered queue never two of one key, since one of them may have to be repeated."""
