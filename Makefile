@@ -31,6 +31,7 @@ endef
 ITSELF = $(UV) pip install --quiet --no-deps --no-build-isolation --python $(1)/bin/python -e .
 $(eval $(call environment,.venv,requirements-dev.txt,pyproject.toml,$(call ITSELF,.venv)))
 $(eval $(call environment,.venv-run,requirements-run.txt,pyproject.toml,$(call ITSELF,.venv-run)))
+$(eval $(call environment,.venv-spark4,requirements-spark4.txt,pyproject.toml,$(call ITSELF,.venv-spark4)))
 $(eval $(call environment,.venv-ministack,requirements-ministack.txt,,true))
 $(eval $(call environment,.venv-sam,requirements-sam.txt,,true))
 $(eval $(call environment,.venv-checkov,requirements-checkov.txt,,true))
@@ -52,25 +53,29 @@ compile: install  ## write infra/definitions.json and infra/openapi.json anew
 lock: | $(UV)  ## write the locked requirements anew
 	$(COMPILE) pyproject.toml -o requirements.txt
 	$(COMPILE) --all-extras pyproject.toml -o requirements-dev.txt
+	$(COMPILE) --all-extras pyproject.toml --override infra/build/spark4.in -o requirements-spark4.txt
 	$(COMPILE) --extra admin --extra cli --extra local --extra setup pyproject.toml -o requirements-run.txt
 	$(COMPILE) infra/local/engines.in -o requirements-engines.txt
 	$(COMPILE) infra/checkov.in -o requirements-checkov.txt
 
 ## -- the product ------------------------------------------------------------------------------------------
 
-.PHONY: run build deploy
+.PHONY: run build deploy glue-package
 run: engines ministack .venv-run/.installed  ## the whole product on this machine (ARGS="--port 0 --help" and so on)
 	@.venv-run/bin/python infra/local/run.py $(ARGS)
 
 build: install .venv-sam/.installed  ## lean, compiled artifacts for every function
 	@SAM_CLI_TELEMETRY=0 PATH="$(CURDIR)/.venv/bin:$$PATH" .venv-sam/bin/sam build --build-in-source
 
+glue-package: install  ## what Glue, EMR and spark-submit take for the bulk job, in dist/bulk
+	@UV=$(UV) $(BIN)/python infra/build/bulk_package.py
+
 deploy: build  ## deploy to AWS, with the defaults of samconfig.toml
 	@SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam deploy
 
 ## -- proof ------------------------------------------------------------------------------------------------
 
-.PHONY: test check unit bench costs hammer soak load chaos checkov deploy-test
+.PHONY: test check unit bench costs hammer soak load chaos checkov deploy-test spark-test spark4-test
 test: check unit  ## all checks and tests: what CI runs
 
 check: install  ## formatting, lint, types, import directions, definitions
@@ -84,11 +89,12 @@ check: install  ## formatting, lint, types, import directions, definitions
 unit: install engines ministack  ## the test suite on DynamoDB Local and MiniStack
 	@$(BIN)/pytest $(ARGS)
 
-bench: install engines  ## figures side by side: engine, definitions, ingress, worker
+bench: install engines  ## figures side by side: engine, definitions, ingress, worker, bulk
 	@$(BIN)/python -m tests.bench.bench_engine
 	@$(BIN)/python -m tests.bench.bench_definitions
 	@$(BIN)/python -m tests.bench.bench_ingress
 	@$(BIN)/python -m tests.bench.bench_worker
+	@$(BIN)/python -m tests.bench.bench_bulk
 
 costs: install engines ministack  ## write units of every operation, measured
 	@$(BIN)/python -m tests.costs.report
@@ -110,6 +116,12 @@ soak: install engines  ## the long proofs: schedules by the hundred thousand, ho
 
 checkov: .venv-checkov/.installed  ## checkov on the translated template; every exception has its reason
 	@.venv-checkov/bin/python infra/checkov_gate.py
+
+spark-test: install engines  ## all tests of the bulk job on Spark 3.5, as Glue 5 and EMR 7 run it
+	@$(BIN)/pytest tests/bulk -m 'not soak' $(ARGS)
+
+spark4-test: .venv-spark4/.installed engines  ## the same on the newest Spark 4
+	@.venv-spark4/bin/pytest tests/bulk -m 'not soak' $(ARGS)
 
 deploy-test: install engines ministack .venv-sam/.installed  ## a real `sam deploy` onto MiniStack, and a webhook through it
 	@$(BIN)/pytest tests/deploy -m deploy $(ARGS)

@@ -1,0 +1,253 @@
+"""`make bench`: the bulk job on Spark against the same PartiQL statements sent by bare processes, in one run.
+
+Both write to one DynamoDB Local, with two Python processes of six threads and the same client. The bare side has its
+statements ready before the clock starts: it reads nothing, checks nothing, shuffles nothing and reports nothing.
+Spark's clock runs from the call of the job to its summary; the session is up before. CPU is that of all processes of
+a side; `python` leaves the Java machine out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal, find_java
+from millrace.definitions.language.compiler import compile_files
+from millrace.enqueue import enqueue_all
+from millrace.message import Draft
+from millrace.queue import Runtime
+from millrace.spec import QueueSpec
+from millrace.stores.dynamodb import DynamoStore, TableNames
+from millrace.stores.dynamodb.lean import lean_client
+from millrace.stores.dynamodb.tables import create_tables
+from millrace.stores.memory import MemoryBlobs
+
+TABLES = TableNames("millrace-bulk-queue", "millrace-bulk-dead-letters")
+PROCESSES, THREADS, BATCH = 2, 6, 25
+AIM = 0.8
+TICKS = os.sysconf("SC_CLK_TCK")
+DEFINITIONS = b"""app Bench {
+  queue Rows { message_type { id: string } shards: 4 fed_by: api drained_by: api }
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One round of one side."""
+
+    wall_s: float
+    cpu_s: float
+    python_cpu_s: float
+    units: float = 0.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    os.environ.update(CREDENTIALS | {"AWS_REGION": REGION, "PYSPARK_PYTHON": sys.executable})
+    os.environ["JAVA_HOME"] = str(Path(find_java()).resolve().parents[1])
+    console = Console()
+    figures: dict[str, list[Figure]] = {"spark": [], "bare": []}
+    with tempfile.TemporaryDirectory() as name, DynamoDbLocal() as engine, spark_session(name) as spark:
+        create_tables(TABLES, endpoint_url=engine.url, region=REGION)
+        job = Spark(spark, Path(name), engine.url)
+        job.run(job.rows("warm", 2_000), "warm")
+        for round_ in range(given.rounds):
+            console.print(f"round {round_ + 1} of {given.rounds}: {given.rows:,} rows each ...")
+            figures["spark"].append(job.run(job.rows(f"r{round_}", given.rows), f"r{round_}"))
+            figures["bare"].append(bare(engine.url, f"b{round_}", given.rows))
+    show(console, figures, given.rows)
+    return 0
+
+
+@contextmanager
+def spark_session(folder: str) -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master(f"local[{PROCESSES},4]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.local.dir", folder)
+        .config("spark.driver.memory", "1g")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def row(name: str, n: int) -> dict[str, Any]:
+    return {"id": f"{name}-{n}", "account": n % 997, "event": "invoice.paid", "note": "x" * 200}
+
+
+class Spark:
+    """The bulk job, called as its command line calls it."""
+
+    def __init__(self, spark: Any, folder: Path, url: str) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.url = url
+        self.definitions = folder / "definitions.json"
+        self.definitions.write_text(compile_files([("bench.millrace", DEFINITIONS)]).text)
+
+    def rows(self, name: str, count: int) -> Path:
+        path = self.folder / f"{name}.jsonl"
+        with path.open("w") as file:
+            file.writelines(json.dumps(row(name, n)) + "\n" for n in range(count))
+        return path
+
+    def run(self, source: Path, name: str) -> Figure:
+        from functions.bulk_enqueue.arguments import parser_for, read_arguments
+        from functions.bulk_enqueue.job import perform
+
+        options = [
+            *("--queue", "Rows", "--source", str(source), "--idempotency-key", "id", "--run", name),
+            *("--report", str(self.folder / "reports"), "--definitions", str(self.definitions)),
+            *("--queue-table", TABLES.queue, "--dead-letter-table", TABLES.dead_letters, "--body-bucket", "none"),
+            *("--region", REGION, "--dynamodb-endpoint", self.url, "--threads", str(THREADS)),
+        ]
+        cpu, python = cpu_of_family()
+        began = time.perf_counter()
+        summary = perform(self.spark, read_arguments(parser_for(), options))
+        wall = time.perf_counter() - began
+        cpu_after, python_after = cpu_of_family()
+        if summary.counts["inserted"] != summary.rows:
+            raise SystemExit(f"not every row was inserted: {summary.counts}")
+        return Figure(wall, cpu_after - cpu, python_after - python, summary.spent["units"])
+
+
+def bare(url: str, name: str, count: int) -> Figure:
+    """The statements that an enqueue sends, and nothing else, from as many processes and threads."""
+    share = count // PROCESSES
+    context = multiprocessing.get_context("spawn")
+    gate, answers = context.Barrier(PROCESSES + 1), context.SimpleQueue()
+    workers = [
+        context.Process(target=send_bare, args=(url, name, number * share, share, gate, answers))
+        for number in range(PROCESSES)
+    ]
+    for worker in workers:
+        worker.start()
+    gate.wait()
+    began = time.perf_counter()
+    cpu = sum(answers.get() for _ in workers)
+    wall = time.perf_counter() - began
+    for worker in workers:
+        worker.join()
+    return Figure(wall, cpu, cpu)
+
+
+class Recorder:
+    """Takes down the batches that the library would send, without sending them."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[dict[str, Any]]] = []
+
+    def batch_execute_statement(self, *, Statements: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        self.batches.append(Statements)
+        return {"Responses": [{} for _ in Statements]}
+
+    def update_item(self, **_: Any) -> dict[str, Any]:
+        return {"Attributes": {"depth": {"N": "0"}}}
+
+
+def send_bare(url: str, name: str, first: int, count: int, gate: Any, answers: Any) -> None:
+    recorder = Recorder()
+    queue = Runtime(DynamoStore(recorder, TABLES), MemoryBlobs()).queue("bare", QueueSpec("Rows", shards=4))  # type: ignore[arg-type]
+    for start in range(first, first + count, BATCH):
+        rows = [row(name, n) for n in range(start, min(start + BATCH, first + count))]
+        enqueue_all(queue, [Draft(json.dumps(r).encode(), idempotency_key=r["id"], run=name) for r in rows])
+    # Entry and message batches follow each other, as the protocol has them.
+    pairs = [recorder.batches[n : n + 2] for n in range(0, len(recorder.batches), 2)]
+    client = lean_client({**CREDENTIALS, "AWS_REGION": REGION, "AWS_ENDPOINT_URL_DYNAMODB": url})
+
+    def send(pair: list[list[dict[str, Any]]]) -> None:
+        for statements in pair:
+            answer: Any = client.batch_execute_statement(Statements=statements)  # type: ignore[arg-type]
+            if any("Error" in part for part in answer["Responses"]):
+                raise SystemExit(f"a bare statement failed: {answer['Responses'][0]}")
+
+    gate.wait()
+    cpu = time.process_time()
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(send, pairs))
+    answers.put(time.process_time() - cpu)
+
+
+def cpu_of_family() -> tuple[float, float]:
+    """CPU seconds of this process and all that it started: of all, and of those that are not Java."""
+    parents: dict[int, int] = {}
+    times: dict[int, tuple[float, bool]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            head, _, tail = stat.read_text().rpartition(")")
+        except OSError:
+            continue
+        pid, fields = int(stat.parts[2]), tail.split()
+        parents[pid] = int(fields[1])
+        times[pid] = (sum(map(int, fields[11:15])) / TICKS, "java" in head)
+    own = os.getpid()
+    total = python = 0.0
+    for pid, (seconds, java) in times.items():
+        ancestor, engine = pid, False
+        while ancestor not in (own, 0):
+            engine = engine or "DynamoDBLocal" in _command(ancestor)
+            ancestor = parents.get(ancestor, 0)
+        if ancestor == own and not engine:
+            total += seconds
+            python += 0.0 if java else seconds
+    return total, python
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def show(console: Console, figures: dict[str, list[Figure]], rows: int) -> None:
+    table = Table(
+        title=f"{rows:,} rows of about 260 bytes into DynamoDB Local; {PROCESSES} processes, {THREADS} threads each"
+    )
+    for title in ("", "rows/s", "of bare", "CPU s per 10,000 rows", "of it Python"):
+        table.add_column(title, justify="left" if not title else "right")
+    bare_wall = [figure.wall_s for figure in figures["bare"]]
+    for side, found in figures.items():
+        ratio = median(other / figure.wall_s for figure, other in zip(found, bare_wall, strict=True))
+        table.add_row(
+            "millrace on Spark" if side == "spark" else "bare PartiQL, no Spark",
+            f"{rows / median(figure.wall_s for figure in found):,.0f}",
+            f"{ratio:.2f}",
+            f"{median(figure.cpu_s for figure in found) / rows * 10_000:.2f}",
+            f"{median(figure.python_cpu_s for figure in found) / rows * 10_000:.2f}",
+        )
+    console.print(table)
+    units = figures["spark"][-1].units / rows
+    ratio = median(b / s.wall_s for s, b in zip(figures["spark"], bare_wall, strict=True))
+    console.print(f"write units per row: {units:.2f} (1 for the entry, 1 for each KB of the message)")
+    console.print(f"aim: at least {AIM} of bare: {'met' if ratio >= AIM else 'NOT met'} ({ratio:.2f})")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
