@@ -14,7 +14,6 @@ Entropy = Callable[[int], bytes]
 #: A float in [0, 1): for jitter, where nobody gains by guessing it.
 Chance = Callable[[], float]
 
-SECOND = 1_000
 MINUTE = 60_000
 DAY = 86_400_000
 

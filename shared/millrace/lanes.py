@@ -63,10 +63,6 @@ def sequence_order(number: int) -> str:
     return f"{number:015d}"
 
 
-def is_waiting(place: Place) -> bool:
-    return place.sk.startswith(WAITING)
-
-
 def due_now(now: int) -> str:
     """Upper bound of the waiting lane's due part."""
     return f"{WAITING}{now:013d}#{END}"

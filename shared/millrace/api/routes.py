@@ -18,7 +18,6 @@ from millrace.errors import InvalidField, MillraceError, NotFound
 from millrace.tokens import Scope
 
 S = TypeVar("S")
-NO_MEMBERS: Mapping[str, Kind] = {}
 TENANT_NAME = Text(48, 1, r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}", meaning="The tenant, for tokens that reach several.")
 log = logging.getLogger(__name__)
 
