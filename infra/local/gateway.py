@@ -9,25 +9,27 @@ authoriser says no, 404 without a route, 500 where a function fails. Routes are 
 from __future__ import annotations
 
 import base64
+import contextlib
+import io
 import json
 import logging
 import re
 import socket
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from infra.local.clients import NO_ROOM, TOO_SLOW, Limits, PatientReader, Refusal, Room, body_length
+
 Function = Callable[[dict[str, Any], Any], Any]
 log = logging.getLogger(__name__)
-#: API Gateway takes no more.
-MAX_BODY = 10 * 1024 * 1024
-#: A client that sends nothing for so long is let go.
-IDLE_SECONDS = 60
 TEXT = re.compile(r"text/|application/(json|javascript|xml|x-www-form-urlencoded)|\+json|\+xml", re.I)
 
 
@@ -159,21 +161,65 @@ def _response(result: Any) -> Response:
     return Response(int(result["statusCode"]), dict(result.get("headers") or {}), content)
 
 
+def _refused(refusal: Refusal) -> Response:
+    """What the gateway itself refuses, in the form of every other refusal."""
+    document = {
+        "type": f"urn:millrace:{refusal.code}",
+        "title": HTTPStatus(refusal.status).phrase,
+        "status": refusal.status,
+        "code": refusal.code,
+        "detail": refusal.detail,
+    }
+    headers = {"Content-Type": "application/problem+json", "Connection": "close"}
+    return Response(refusal.status, headers, json.dumps(document).encode())
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = IDLE_SECONDS
     wbufsize = -1  # one packet for each answer
     server: _Server
+    rfile: io.BufferedReader
+    answered: bool  #: or about to be: an answer that the client does not take is not followed by another
 
     def setup(self) -> None:
         self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().setup()
+        self.rfile.close()
+        self.reader = PatientReader(self.connection)
+        self.rfile = io.BufferedReader(self.reader)
+
+    def handle_one_request(self) -> None:
+        """Wait for a request, then give it so long for each of its parts."""
+        self.answered = False
+        self.requestline, self.command, self.request_version = "", "", self.protocol_version
+        if not self._begins():
+            self.close_connection = True
+            return
+        self.reader.allow(self.server.limits.head)
+        super().handle_one_request()
+
+    def _begins(self) -> bool:
+        """Wait for the first byte of a request. While it waits, the connection may have to make way for others."""
+        self.server.room.is_idle(self.connection, idle=True)
+        self.reader.allow(self.server.limits.idle)
+        try:
+            return bool(self.rfile.peek(1))
+        except OSError:
+            return False
+        finally:
+            self.server.room.is_idle(self.connection, idle=False)
 
     def _serve(self) -> None:
-        request = self._read()
-        if request is None:
-            return
-        response = answer(self.server.bindings, request)
+        try:
+            response = answer(self.server.bindings, self._read())
+        except Refusal as refusal:
+            response = _refused(refusal)
+            self.close_connection = True
+        self._send(response)
+
+    def _send(self, response: Response) -> None:
+        self.answered = True
+        self.connection.settimeout(self.server.limits.answer)
         self.send_response(response.status)
         for name, value in response.headers.items():
             self.send_header(name, re.sub(r"[\r\n]", " ", str(value)))
@@ -189,17 +235,35 @@ class _Handler(BaseHTTPRequestHandler):
             return self._serve
         raise AttributeError(name)
 
-    def _read(self) -> Request | None:
-        length = self.headers.get("Content-Length", "0")
-        if self.headers.get("Transfer-Encoding") or not length.isdecimal() or int(length) > MAX_BODY:
-            self.close_connection = True
-            self.send_error(413 if length.isdecimal() and int(length) > MAX_BODY else 411)
-            return None
+    def _read(self) -> Request:
+        length = body_length(self.headers.get_all("Content-Length", []), self.headers.get("Transfer-Encoding"))
         path, _, query = self.path.partition("?")
         headers: dict[str, str] = {}
         for name, value in self.headers.items():
             headers[name.lower()] = f"{headers[name.lower()]},{value}" if name.lower() in headers else value
-        return Request(self.command, path, query, headers, self.rfile.read(int(length)), self.client_address[0])
+        return Request(self.command, path, query, headers, self._body(length), self.client_address[0])
+
+    def _body(self, length: int) -> bytes:
+        self.reader.allow(self.server.limits.body)
+        try:
+            body = self.rfile.read(length)
+        except TimeoutError:
+            raise TOO_SLOW from None
+        if len(body) < length:
+            raise Refusal(400, "invalid_request", f"The body ended after {len(body)} of {length} bytes.")
+        return body
+
+    def log_error(self, format: str, *args: Any) -> None:  # noqa: A002, ARG002 (as the standard library calls it)
+        """The standard library says so when a request did not come in time: tell the client too."""
+        if not self.answered:
+            self._send(_refused(TOO_SLOW))
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the standard library cannot read."""
+        self.close_connection = True
+        self.request_version = self.protocol_version  # or a request of no version gets an answer without headers
+        detail = message or explain or "The request cannot be read."
+        self._send(_refused(Refusal(int(code), "invalid_request", detail)))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (named by the standard library)
         """Quiet: the functions log what matters."""
@@ -210,14 +274,42 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 512
     allow_reuse_address = True
     bindings: Sequence[Binding]
+    limits: Limits
+    room: Room
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A thread for each connection, while there is room."""
+        if self.room.enter(request):
+            super().process_request(request, client_address)
+            return
+        response = _refused(NO_ROOM)
+        head = f"HTTP/1.1 {response.status} Service Unavailable\r\nRetry-After: 1\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in response.headers.items())
+        request.settimeout(1.0)
+        with contextlib.suppress(OSError):
+            request.sendall(f"{head}Content-Length: {len(response.body)}\r\n\r\n".encode() + response.body)
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.room.leave(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 (as it is called)
+        """A client that went away, or would not take its answer, is no fault of ours."""
+        if not isinstance(sys.exception(), OSError):
+            log.exception("connection failed", extra={"action": "connection_failed"})
 
 
 class Gateway:
     """An HTTP server on the loopback, a thread for each connection; ended with the block that started it."""
 
-    def __init__(self, bindings: Sequence[Binding], *, port: int = 0) -> None:
+    def __init__(self, bindings: Sequence[Binding], *, port: int = 0, limits: Limits = Limits()) -> None:  # noqa: B008 (frozen)
         self._server = _Server(("127.0.0.1", port), _Handler)
         self._server.bindings = tuple(bindings)
+        self._server.limits = limits
+        self._server.room = self.room = Room(limits.connections)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self.port: int = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"

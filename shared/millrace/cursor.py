@@ -9,6 +9,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from millrace.errors import InvalidCursor, InvalidField
 
 MAX_PAGE = 500
+#: DynamoDB takes sort keys of up to 1,024 bytes; no list of ours has longer ones than this.
+POSITION_CHARACTERS = 512
 
 
 def encode_cursor(scope: str, *position: str) -> str:
@@ -23,9 +25,14 @@ def decode_cursor(scope: str, cursor: str, parts: int) -> list[str]:
     except (ValueError, binascii.Error, RecursionError):
         raise InvalidCursor from None
     fits = isinstance(found, list) and len(found) == parts + 1 and all(isinstance(part, str) for part in found)
-    if not fits or found[0] != scope:
+    if not fits or found[0] != scope or not all(map(_is_position, found[1:])):
         raise InvalidCursor
     return found[1:]
+
+
+def _is_position(part: str) -> bool:
+    """Something that may be (part of) a sort key: a table asked for anything else fails instead of answering."""
+    return 1 <= len(part) <= POSITION_CHARACTERS and part.isascii() and part.isprintable()
 
 
 def check_page(limit: int) -> None:

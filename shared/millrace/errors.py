@@ -47,7 +47,7 @@ class UnknownQueue(InvalidRequest):
         self.nearest = nearest
         guess = f" Did you mean {nearest!r}?" if nearest else ""
         listed = f" Defined are: {', '.join(sorted(known))}." if known else ""
-        super().__init__(f"There is no queue {name!r}.{guess}{listed}")
+        super().__init__(f"There is no queue {name[:80]!r}.{guess}{listed}")
 
 
 class InvalidField(InvalidRequest):

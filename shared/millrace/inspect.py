@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from millrace.cursor import check_page, decode_cursor, encode_cursor
-from millrace.errors import InvalidField
+from millrace.errors import InvalidCursor, InvalidField
 from millrace.lanes import END, READY, WAITING, group_of
 from millrace.message import Entry
 from millrace.queue import Queue
@@ -122,7 +122,9 @@ def _entries(
     number, after = 0, stretches[0][1]
     if cursor is not None:
         position, after = decode_cursor(scope, cursor, 2)
-        number = int(position) if position.isdecimal() and int(position) < len(stretches) else len(stretches)
+        if not position.isdecimal() or int(position) >= len(stretches):
+            raise InvalidCursor
+        number = int(position)
     found: list[Entry] = []
     reads = 0
     while number < len(stretches):

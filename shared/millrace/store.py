@@ -115,7 +115,8 @@ class Store(Protocol):
     def put_document(self, entry: Entry, document: Document, now: int) -> Outcome[Document]:
         """Write the workflow state where the claim is live and the version one less, in one step.
 
-        A document with another nonce counts as none. Refused with the document as it stands (version 0 where there is none), or with None when the claim is stale.
+        A document with another nonce counts as none.
+        Refused with the document as it stands (version 0 where there is none), or with None when the claim is stale.
         """
 
     # -- one message by id --------------------------------------------------------------------------------------

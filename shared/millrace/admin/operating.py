@@ -115,13 +115,13 @@ def list_jobs(service: AdminService, call: Call) -> Answer:
 def show_one_job(service: AdminService, call: Call) -> Answer:
     """A job's progress."""
     queue = _queue(service, call)
-    return Answer(200, show_job(_known(service.jobs.get(call.tenant, queue.spec.name, call.path["job_id"]), call)))
+    return Answer(200, show_job(_known(service.jobs.get(call.tenant, queue.spec.name, _job_id(call)), call)))
 
 
 def cancel_job(service: AdminService, call: Call) -> Answer:
     """Stop a job after the letter in hand. One that has ended stays as it is."""
     queue = _queue(service, call)
-    job = _known(service.jobs.ask_cancel(call.tenant, queue.spec.name, call.path["job_id"], queue.now()), call)
+    job = _known(service.jobs.ask_cancel(call.tenant, queue.spec.name, _job_id(call), queue.now()), call)
     if job.open:
         service.summon(job)
     return Answer(200, show_job(job))
@@ -130,7 +130,7 @@ def cancel_job(service: AdminService, call: Call) -> Answer:
 def resume_job(service: AdminService, call: Call) -> Answer:
     """Let a cancelled or failed job go on from where it stopped. A running one is looked after at once."""
     queue = _queue(service, call)
-    job = _known(service.jobs.reopen(call.tenant, queue.spec.name, call.path["job_id"], queue.now()), call)
+    job = _known(service.jobs.reopen(call.tenant, queue.spec.name, _job_id(call), queue.now()), call)
     if job.open:
         service.summon(job)
     return Answer(200, show_job(job))
@@ -149,9 +149,16 @@ def _queue(service: AdminService, call: Call) -> Queue:
     return service.queue(call.tenant, call.path["queue"])
 
 
+def _job_id(call: Call) -> str:
+    """Of the form that jobs' ids have; the table would fail at others instead of not finding them."""
+    if not MESSAGE_ID.fullmatch(call.path["job_id"]):
+        raise NotFound("job", call.path["job_id"][:64])
+    return call.path["job_id"]
+
+
 def _known(job: Job | None, call: Call) -> Job:
     if job is None:
-        raise NotFound("job", call.path["job_id"][:64])
+        raise NotFound("job", _job_id(call)[:64])
     return job
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -267,9 +268,11 @@ class Record:
 
 
 def parse_json(data: bytes) -> Any:
-    """JSON as RFC 8259 has it: no NaN, no duplicate member, no lone surrogate, and no bottomless nesting."""
+    """JSON as RFC 8259 has it: UTF-8, no NaN, no number that overflows, no duplicate member, no lone surrogate, and no
+    bottomless nesting."""
     try:
-        found = json.loads(data, parse_constant=_refuse_constant, object_pairs_hook=_members)
+        text = data.decode("utf-8")
+        found = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_members)
         json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as exc:
         raise InvalidRequest("The body is not JSON: RFC 8259, UTF-8, no member twice.") from exc
@@ -308,6 +311,14 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    """A number that overflows would be written back as Infinity, which is no JSON."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number too large for a float")
+    return number
 
 
 def _refuse() -> bytes:

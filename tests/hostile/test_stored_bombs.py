@@ -1,0 +1,39 @@
+"""Bodies at rest that were tampered with: refused, and never unpacked beyond what was accepted."""
+
+from __future__ import annotations
+
+import tracemalloc
+import zlib
+
+import pytest
+
+from millrace.body import BodyLost, place_body, read_body
+from millrace.message import Body
+from millrace.stores.memory import MemoryBlobs
+
+BOMB = zlib.compress(bytes(64 * 1024 * 1024), 9)
+
+
+@pytest.mark.parametrize("blob", ["", "t/q/m/n"])
+def test_a_bomb_is_not_unpacked(blob: str) -> None:
+    blobs = MemoryBlobs()
+    blobs.put("t/q/m/n", BOMB)
+    body = Body(b"" if blob else BOMB, "zlib", blob=blob, size=1_000)
+    tracemalloc.start()
+    with pytest.raises(BodyLost):
+        read_body(body, blobs)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1024 * 1024
+
+
+@pytest.mark.parametrize("laid", [b"", b"\x00", b"not zlib", zlib.compress(b"short"), zlib.compress(b"x" * 2_000)])
+def test_other_bytes_are_no_body(laid: bytes) -> None:
+    with pytest.raises(BodyLost):
+        read_body(Body(laid, "zlib", size=1_000), MemoryBlobs())
+
+
+@pytest.mark.parametrize("size", [512, 100_000, 6 * 1024 * 1024])
+def test_what_was_accepted_comes_back_whole(size: int) -> None:
+    blobs, data = MemoryBlobs(), bytes(range(256)) * (size // 256)
+    assert read_body(place_body(data, blobs, "k"), blobs) == data
