@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from millrace.bulk.sources import MESSAGE_FIELDS, Format
 from millrace.message import Reason
@@ -16,8 +17,6 @@ ACTIONS = {
     "replay": "enqueue dead letters again, once for each run",
     "reconcile": "say of every row of a source where its message is",
 }
-#: Actions that may run dry, without a report.
-NO_REPORT = ("replay",)
 #: Glue hands its own settings to the script as well, whatever the script makes of them.
 _GLUE = re.compile(
     r"--(JOB_|RedirectTempDir|TempDir|SECURITY_CONFIGURATION|extra-|additional-python|enable-|job-|continuous-log|"
@@ -40,7 +39,7 @@ def parser_for() -> argparse.ArgumentParser:
     add("--source", help="what to read: files or a folder; for replay an export to S3 instead of the table")
     add("--format", choices=[kind.value for kind in Format], default=Format.JSON_LINES.value)
     add("--report", required=True, help="where outcomes, rejects and the summary go, under the run's name")
-    add("--run", help="names the run; give the name of a broken-off run to go on with it")
+    add("--run", type=_run, help="names the run; give the name of a broken-off run to go on with it")
     add("--definitions", help="compiled definitions; else those of the package")
     tables = parser.add_argument_group("tables")
     tables.add_argument("--queue-table", required=True)
@@ -67,10 +66,8 @@ def parser_for() -> argparse.ArgumentParser:
     letters.add_argument("--reason", choices=[reason.value for reason in Reason])
     letters.add_argument("--error-text", default="", help="a part of the error, in any case")
     letters.add_argument("--only-project")
-    letters.add_argument("--dry-run", nargs="?", const="true", default="false", help="only show what would be replayed")
-    add(
-        "--strict", nargs="?", const="true", default="false", help="exit with 1 for rejected, conflicting, missing rows"
-    )
+    letters.add_argument("--dry-run", **_SWITCH, help="only show what would be replayed")
+    add("--strict", **_SWITCH, help="exit with 1 for rejected, conflicting, missing rows")
     return parser
 
 
@@ -81,13 +78,25 @@ def read_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) ->
         parser.error(f"--source is missing: {given.action} reads one")
     if given.tasks is not None and given.tasks < 1:
         parser.error("--tasks: 1 or more")
+    if given.dry_run and given.action != "replay":
+        parser.error(f"--dry-run is for replay: {given.action} would write")
     return given
 
 
-def switched_on(text: str) -> bool:
+def _switch(text: str) -> bool:
     if text not in ("true", "false"):
-        raise SystemExit(f"{text!r} is no switch. Allowed: true, false.")
+        raise argparse.ArgumentTypeError(f"{text!r} is no switch. Allowed: true, false")
     return text == "true"
+
+
+#: May stand alone, or with its value, as Glue hands it over.
+_SWITCH: Mapping[str, Any] = {"nargs": "?", "type": _switch, "const": True, "default": False}
+
+
+def _run(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a run: 1 to 64 letters, digits and ._:-")
+    return text
 
 
 def _without_glue(arguments: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from functions.bulk_enqueue.arguments import NO_REPORT, parser_for, read_arguments, switched_on
+from functions.bulk_enqueue.arguments import parser_for, read_arguments
 from millrace.bulk.connection import Connection, open_line
 from millrace.bulk.files import read_bytes
 from millrace.bulk.reporting import Summary
@@ -43,9 +43,9 @@ def main(arguments: Sequence[str]) -> int:
         _say(f"{error.code}: {error}")
         return IMPOSSIBLE
     sys.stdout.write(f"\n{summary.as_table()}")
-    if given.action not in NO_REPORT or not switched_on(given.dry_run):
+    if not given.dry_run:
         sys.stdout.write(f"\nThe report is in {_place(given)}.\n")
-    return exit_code(summary, strict=switched_on(given.strict))
+    return exit_code(summary, strict=given.strict)
 
 
 def exit_code(summary: Summary, *, strict: bool) -> int:
@@ -66,7 +66,7 @@ def perform(spark: SparkSession, given: argparse.Namespace) -> Summary:
             return derive_queue(job, given.source)
         case _:
             now = system_clock()
-            return replay_letters(job, _filter(given), given.source, dry_run=switched_on(given.dry_run), now=now)
+            return replay_letters(job, _filter(given), given.source, dry_run=given.dry_run, now=now)
 
 
 def _job(spark: SparkSession, given: argparse.Namespace) -> Job:
