@@ -75,7 +75,7 @@ def derive_states(items: DataFrame) -> DataFrame:
         pending & (F.size(missing) > 0), F.concat(F.lit("no file defines "), F.concat_ws(", ", missing))
     ).when(pending & (F.size(open_) > 0), F.concat(F.lit("waits for "), F.concat_ws(", ", open_)))
     stated = unique.join(held, "id", "left").withColumn("state", state).withColumn("reason", reason)
-    others = F.array_remove("files", F.col("path"))
+    others = F.expr("array_remove(files, path)")
     doubled = named.join(twice, "id").select(
         *_NAMES,
         F.lit(State.DUPLICATE.value).alias("state"),
@@ -174,6 +174,8 @@ def _item(given: Mapping[str, Any]) -> dict[str, Any]:
     fields = json.loads(given["value"])
     try:
         id_ = _text(fields, "id", required=True)
+        if id_ and "@" in id_:
+            raise ValueError("id: expected no @, which sets a revision apart")
         revision = _text(fields, "revision")
         return row | {
             "id": id_,
