@@ -52,6 +52,19 @@ def test_missing_entry_reads_as_none(store: Store, samples: Samples) -> None:
     assert store.get_entry(samples.entry().place) is None
 
 
+def test_entries_are_found_by_their_places_at_once(store: Store, samples: Samples) -> None:
+    entries = put(store, samples.entries(103))
+    missing = samples.entry()
+    places = [entry.place for entry in (*entries, missing, entries[0])]
+    assert store.get_entries(places) == {entry.place: entry for entry in entries}
+    assert store.get_entries([]) == {}
+
+
+def test_entries_are_read_with_the_claim_that_was_just_written(store: Store, samples: Samples, count: int) -> None:
+    held = put_claimed(store, samples.entries(count))
+    assert store.get_entries([entry.place for entry in held]) == {entry.place: entry for entry in held}
+
+
 def test_repeated_put_is_recognised(store: Store, samples: Samples, count: int) -> None:
     entries = put(store, samples.entries(count))
     assert store.put_entries(entries) == [APPLIED] * count

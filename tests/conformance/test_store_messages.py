@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from millrace.message import Body, Records
 from millrace.store import APPLIED, Refused, Store
-from tests.conformance.samples import Samples
+from tests.conformance.samples import Samples, all_claimed
 from tests.conftest import NOON
 
 
@@ -83,6 +83,35 @@ def test_more_messages_than_one_read_takes(store: Store, samples: Samples) -> No
 def test_records_of_an_unknown_id_are_empty(store: Store, samples: Samples) -> None:
     assert store.get_records("nobody") == Records()
     assert store.get_whereabouts("nobody") is None
+
+
+def test_whereabouts_of_many_are_found_at_once(store: Store, samples: Samples) -> None:
+    """One that moved, one that died, one that did neither, one that nobody knows."""
+    entries = samples.entries(3)
+    messages = [samples.message(entry) for entry in entries]
+    store.put_entries(entries)
+    store.put_messages(messages)
+    moving, dying, _ = held = all_claimed(entries)
+    store.claim_entries(held, NOON)
+    new, moved = samples.moved(moving)
+    letter = samples.letter(messages[1])
+    assert store.move_entry(moving, new, moved) == APPLIED
+    assert store.bury_entry(dying, samples.buried(letter), letter) == APPLIED
+    ids = [message.id for message in messages]
+    expected = {ids[0]: moved, ids[1]: samples.buried(letter)}
+    assert store.get_all_whereabouts([*ids, "nobody", ids[0]]) == expected
+    assert {id_: at for id_ in ids if (at := store.get_whereabouts(id_))} == expected
+    assert store.get_all_whereabouts([]) == {}
+
+
+def test_whereabouts_of_more_messages_than_one_read_takes(store: Store, samples: Samples) -> None:
+    (entry,) = entries = samples.entries(1)
+    store.put_entries(entries)
+    (held,) = all_claimed(entries)
+    store.claim_entries([held], NOON)
+    new, moved = samples.moved(held)
+    store.move_entry(held, new, moved)
+    assert store.get_all_whereabouts([*(f"nobody-{n}" for n in range(120)), entry.id]) == {entry.id: moved}
 
 
 def test_result_is_kept_under_its_message(store: Store, samples: Samples, count: int) -> None:

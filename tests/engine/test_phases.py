@@ -1,0 +1,185 @@
+"""The phases of many messages at once: the same answer as asking for each, also while they move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+from millrace.claim import Claim, claim
+from millrace.enqueue import enqueue
+from millrace.errors import NotFound
+from millrace.filtered import record_filtered
+from millrace.finish import Failure, ack, nack, reject
+from millrace.message import Draft
+from millrace.operate import purge_page
+from millrace.queue import Queue
+from millrace.spec import Delivery, Idempotency, Ordering
+from millrace.status import Phase, phases, status
+from tests.conftest import Bench
+
+FAILURE = Failure("E", "broken")
+
+
+def send(queue: Queue, name: str, **draft: Any) -> str:
+    return enqueue(queue, Draft(b"x", idempotency_key=name, **draft)).message_id
+
+
+def hold(queue: Queue, message_id: str) -> Claim:
+    (held,) = (held for held in claim(queue, owner="w", limit=50).claims if held.entry.id == message_id)
+    return held
+
+
+def retried(queue: Queue) -> str:
+    message_id = send(queue, "retried")
+    held = hold(queue, message_id)
+    nack(queue, held.entry, held.message, FAILURE, delay_ms=60_000)
+    return message_id
+
+
+def dead(queue: Queue) -> str:
+    message_id = send(queue, "dead")
+    held = hold(queue, message_id)
+    reject(queue, held.entry, held.message, FAILURE)
+    return message_id
+
+
+def done(queue: Queue) -> str:
+    message_id = send(queue, "done")
+    ack(queue, [hold(queue, message_id).entry], [b"result"])
+    return message_id
+
+
+def purged(queue: Queue) -> str:
+    message_id = send(queue, "purged")
+    purge_page(queue, "somebody")
+    return message_id
+
+
+def claimed(queue: Queue) -> str:
+    message_id = send(queue, "claimed")
+    hold(queue, message_id)
+    return message_id
+
+
+#: In an order in which none disturbs another.
+EACH: list[tuple[Phase, Callable[[Queue], str]]] = [
+    (Phase.PURGED, purged),
+    (Phase.DEAD, dead),
+    (Phase.DONE, done),
+    (Phase.WAITING, retried),
+    (Phase.CLAIMED, claimed),
+    (Phase.WAITING, lambda queue: send(queue, "later", not_before=queue.now() + 60_000)),
+    (Phase.READY, lambda queue: send(queue, "ready")),
+    (Phase.FILTERED, lambda queue: record_filtered(queue, Draft(b"x", idempotency_key="filtered")).message_id),
+]
+
+
+def asked_singly(queue: Queue, ids: list[str]) -> dict[str, Phase]:
+    found = {}
+    for message_id in ids:
+        try:
+            found[message_id] = status(queue, message_id).phase
+        except NotFound:
+            continue
+    return found
+
+
+def test_every_phase_is_that_of_its_status(bench: Bench) -> None:
+    queue = bench.queue()
+    expected = {make(queue): phase for phase, make in EACH}
+    ids = [*expected, "nobody", *expected]
+    assert phases(queue, ids) == expected == asked_singly(queue, ids)
+    bench.clock.forward(61_000)
+    later = phases(queue, ids)
+    assert later == asked_singly(queue, ids)
+    assert sum(phase is Phase.READY for phase in later.values()) == 4, "delays are over, the claim has run out"
+    assert phases(queue, []) == {}
+
+
+def test_messages_of_another_queue_or_tenant_are_not_found(bench: Bench) -> None:
+    queue = bench.queue()
+    others = [bench.queue("Other"), bench.runtime.queue(f"{bench.tenant}-b", queue.spec)]
+    ids = [send(other, "key") for other in others]
+    assert phases(queue, ids) == {}
+    assert [phases(other, ids) for other in others] == [{ids[0]: Phase.READY}, {ids[1]: Phase.READY}]
+
+
+def test_a_replaced_message_is_not_where_its_predecessor_was(bench: Bench) -> None:
+    """The first died; its record stays behind when a new message takes its id."""
+    queue = bench.queue(idempotency=Idempotency(window_seconds=60), delivery=Delivery(max_attempts=1))
+    first = dead(queue)
+    bench.clock.forward(60_000)
+    assert send(queue, "dead") == first
+    assert phases(queue, [first]) == {first: Phase.READY} == asked_singly(queue, [first])
+    ack(queue, [hold(queue, first).entry])
+    assert phases(queue, [first]) == {first: Phase.DONE} == asked_singly(queue, [first])
+
+
+def test_an_ordered_queue_retries_in_place(bench: Bench) -> None:
+    queue = bench.queue(ordering=Ordering.FIFO)
+    message_id = retried(queue)
+    assert phases(queue, [message_id]) == {message_id: Phase.WAITING}
+
+
+@dataclass
+class Interrupted:
+    """A store in which something happens right before the reads of a method."""
+
+    store: Any
+    method: str
+    happenings: list[Callable[[], object]]
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self.method and self.happenings:
+            self.happenings.pop(0)()
+        return getattr(self.store, name)
+
+
+def retry(queue: Queue, message_id: str) -> None:
+    held = hold(queue, message_id)
+    nack(queue, held.entry, held.message, FAILURE, delay_ms=1)
+    queue.runtime.clock.forward(1)  # type: ignore[attr-defined]
+
+
+def bury(queue: Queue, message_id: str) -> None:
+    held = hold(queue, message_id)
+    reject(queue, held.entry, held.message, FAILURE)
+
+
+def finish(queue: Queue, message_id: str) -> None:
+    ack(queue, [hold(queue, message_id).entry])
+
+
+Step = Callable[[Queue, str], None]
+
+
+@pytest.mark.parametrize(
+    ("method", "happens", "phase"),
+    [
+        ("get_all_whereabouts", [retry], Phase.WAITING),
+        ("get_all_whereabouts", [bury], Phase.DEAD),
+        ("get_all_whereabouts", [finish], Phase.DONE),
+        ("get_entries", [retry], Phase.WAITING),
+        ("get_entries", [bury], Phase.DEAD),
+        ("get_entries", [finish], Phase.DONE),
+        ("get_entries", [retry, retry, retry], Phase.WAITING),
+        ("get_entries", [retry, bury], Phase.DEAD),
+        ("get_entries", [retry, finish], Phase.DONE),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(step.__name__ for step in value),
+)
+def test_a_message_that_moves_between_the_reads_is_followed(
+    bench: Bench, method: str, happens: list[Step], phase: Phase
+) -> None:
+    """Its entry is gone from where it was looked for; that alone does not make it done."""
+    queue = bench.queue(delivery=Delivery(max_attempts=9))
+    moving, still = send(queue, "moving"), send(queue, "still", not_before=queue.now() + 3_600_000)
+    store: Any = Interrupted(bench.store, method, [partial(step, queue, moving) for step in happens])
+    runtime = bench.another_process()
+    runtime.store = store
+    assert phases(runtime.queue(bench.tenant, queue.spec), [moving, still]) == {moving: phase, still: Phase.WAITING}
+    assert store.happenings == []
