@@ -195,11 +195,17 @@ class Stage:
 Scenario = Callable[[Run, Bounds], None]
 
 
-def explore(scenario: Scenario, bounds: Bounds, most: int, census: Census | None = None) -> int:
-    """Depth first through every schedule within the bounds, up to `most`: how many were tried."""
+def explore(
+    scenario: Scenario,
+    bounds: Bounds,
+    most: int,
+    census: Census | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> int:
+    """Depth first through every schedule within the bounds, up to `most` or a stop: how many were tried."""
     prefix: list[int] | None = []
     tried = 0
-    while prefix is not None and tried < most:
+    while prefix is not None and tried < most and not stop():
         run = Run(prefix, census=census)
         _perform(scenario, run, bounds)
         tried += 1

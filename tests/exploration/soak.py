@@ -1,12 +1,13 @@
 """`python -m tests.exploration.soak`: schedules by the million, a row for each scenario; then the mutants.
 
-Every schedule within small bounds is tried, and random ones with more trouble, until their number or the time is
-used up. `--schedules 0` prints the mutants' table alone.
+Every schedule within small bounds is tried, and random ones with more trouble, until they or the time are used up.
+`--schedules 0` prints the mutants' table alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 import time
@@ -24,11 +25,16 @@ from tests.exploration.explorer import Bounds, Census, Violation, explore, sampl
 from tests.exploration.mutants import MUTANTS
 from tests.exploration.scenarios import SCENARIOS
 
-#: Gone through to the end: every schedule with one of each trouble, and every one with two changes of actor.
-ALL = (Bounds(preemptions=1, crashes=1, losses=1), Bounds(preemptions=2, crashes=0, losses=0))
+#: Gone through to the end, where time allows.
+ALL = (
+    Bounds(preemptions=2, crashes=0, losses=0),
+    Bounds(preemptions=1, crashes=1, losses=0),
+    Bounds(preemptions=1, crashes=0, losses=1),
+    Bounds(preemptions=1, crashes=1, losses=1),
+)
 RANDOM = Bounds(preemptions=8, crashes=2, losses=2)
 CALM, TROUBLED = Bounds(preemptions=8, crashes=0, losses=0), Bounds(preemptions=8, crashes=1, losses=1)
-SLICE = 5_000
+SLICE = 2_000
 #: Schedules of each kind that a mutant gets in its own scenario, and in each of the others.
 HUNT, GLANCE = 10_000, 200
 
@@ -38,12 +44,14 @@ class Findings:
     """What came of one scenario's schedules."""
 
     scenario: str
-    complete: int = 0  #: schedules of `ALL`
+    whole: list[Bounds] = field(default_factory=list)  #: of which every schedule was tried
+    in_order: int = 0  #: schedules of `ALL`
     census: Census = field(default_factory=Census)
     violations: list[str] = field(default_factory=list)
 
     def add(self, other: Findings) -> None:
-        self.complete += other.complete
+        self.whole += other.whole
+        self.in_order += other.in_order
         self.census.add(other.census)
         self.violations += other.violations
 
@@ -54,18 +62,24 @@ class Stretch:
 
     scenario: str
     bounds: Bounds
+    end: float  #: of the time, on the clock that all processes share
     seeds: range | None = None
 
     def go(self) -> Findings:
-        found = Findings(self.scenario)
+        found, scenario = Findings(self.scenario), SCENARIOS[self.scenario]
         try:
-            if self.seeds is None:
-                found.complete = explore(SCENARIOS[self.scenario], self.bounds, sys.maxsize, found.census)
-            else:
-                sample(SCENARIOS[self.scenario], self.bounds, self.seeds, found.census)
+            if self.seeds is not None:
+                sample(scenario, self.bounds, (seed for seed in self.seeds if not self._over()), found.census)
+                return found
+            found.in_order = explore(scenario, self.bounds, sys.maxsize, found.census, self._over)
+            if not self._over():
+                found.whole.append(self.bounds)
         except Violation as violation:
             found.violations.append(str(violation))
         return found
+
+    def _over(self) -> bool:
+        return time.monotonic() > self.end
 
 
 @dataclass(frozen=True)
@@ -99,7 +113,7 @@ def _caught(scenario: str, most: int) -> tuple[str, int]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--schedules", type=int, default=150_000, help="random schedules for each scenario")
-    parser.add_argument("--minutes", type=float, default=60, help="no more random schedules are begun after these")
+    parser.add_argument("--minutes", type=float, default=60, help="after which it stops where it is")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 150)
@@ -110,25 +124,27 @@ def main() -> int:
     return 1 if broken or survivors else 0
 
 
-def _stretches(schedules: int) -> Iterator[Stretch]:
-    for name in SCENARIOS:
-        yield from (Stretch(name, bounds) for bounds in ALL)
+def _stretches(schedules: int, end: float) -> Iterator[Stretch]:
+    """The quick bounds first; then random schedules of every scenario, and in between the long bounds of one."""
+    *quick, long = ALL
+    for bounds in quick:
+        yield from (Stretch(name, bounds, end) for name in SCENARIOS)
+    in_order = iter(SCENARIOS)
     for first in range(0, schedules, SLICE):
         for name in SCENARIOS:
-            yield Stretch(name, RANDOM, range(first, min(first + SLICE, schedules)))
+            yield Stretch(name, RANDOM, end, range(first, min(first + SLICE, schedules)))
+        yield from (Stretch(name, long, end) for name in itertools.islice(in_order, 1))
+    yield from (Stretch(name, long, end) for name in in_order)
 
 
 def _schedules(console: Console, pool: ProcessPoolExecutor, arguments: argparse.Namespace) -> int:
     begun = time.perf_counter()
     findings = {name: Findings(name) for name in SCENARIOS}
-    work = {pool.submit(stretch.go): stretch for stretch in _stretches(arguments.schedules)}
+    end = time.monotonic() + 60 * arguments.minutes
+    work = [pool.submit(stretch.go) for stretch in _stretches(arguments.schedules, end)]
     for done in track(as_completed(work), "exploring", len(work), console=console, disable=not console.is_terminal):
-        if not done.cancelled():
-            findings[work[done].scenario].add(done.result())
-        if time.perf_counter() - begun > 60 * arguments.minutes:
-            for later, stretch in work.items():
-                if stretch.seeds is not None:
-                    later.cancel()
+        found = done.result()
+        findings[found.scenario].add(found)
     _show_schedules(console, findings, time.perf_counter() - begun)
     for found in findings.values():
         for violation in found.violations[:1]:
@@ -138,11 +154,11 @@ def _schedules(console: Console, pool: ProcessPoolExecutor, arguments: argparse.
 
 def _show_schedules(console: Console, findings: dict[str, Findings], seconds: float) -> None:
     table = Table(title="Schedules of the real code", show_footer=True)
-    headings = ("all of the small", "random", "steps", "states", "deaths", "lost answers", "violations")
+    headings = ("in order", "random", "steps", "states", "deaths", "lost answers", "violations")
     rows = [
         (
-            found.complete,
-            found.census.schedules - found.complete,
+            found.in_order,
+            found.census.schedules - found.in_order,
             found.census.steps,
             len(found.census.states),
             found.census.deaths,
@@ -160,11 +176,16 @@ def _show_schedules(console: Console, findings: dict[str, Findings], seconds: fl
     console.print(table)
     tried = totals[0] + totals[1]
     console.print(
-        f"{tried:,} schedules in {seconds / 60:.0f} minutes, {tried / seconds:,.0f} a second. All of the small: every "
-        "schedule with one change of actor, one death and one lost answer, and every one with two changes of actor. "
-        f"Random: up to {RANDOM.preemptions} changes, {RANDOM.crashes} deaths, {RANDOM.losses} lost answers.",
-        highlight=False,
+        f"{tried:,} schedules in {seconds / 60:.0f} minutes, {tried / seconds:,.0f} a second.", highlight=False
     )
+    for bounds in ALL:
+        whole = sum(bounds in found.whole for found in findings.values())
+        console.print(f"Every one with {_said(bounds)}: {whole} of {len(findings)} scenarios.", highlight=False)
+    console.print(f"Random: with up to {_said(RANDOM)}.", highlight=False)
+
+
+def _said(bounds: Bounds) -> str:
+    return f"{bounds.preemptions} changes of actor, {bounds.crashes} deaths, {bounds.losses} lost answers"
 
 
 def _mutants(console: Console, pool: ProcessPoolExecutor) -> int:
