@@ -67,18 +67,19 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def end_with_parent() -> None:
-    """Have the kernel end this process when the one that started it dies, however it dies."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+def end_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
+    """Have the kernel end this process when the thread that started it dies, however it dies."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
 class DynamoDbLocal:
     """One engine process, ended with the block that started it."""
 
-    def __init__(self, *, port: int | None = None, data: Path | None = None) -> None:
+    def __init__(self, *, port: int | None = None, data: Path | None = None, log: Path | None = None) -> None:
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._data = data
+        self._log = log  #: what the engine says is added to it
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -102,14 +103,15 @@ class DynamoDbLocal:
             str(self.port),
             "-disableTelemetry",
         ]
-        self._process = subprocess.Popen(
-            command,
-            cwd=jar.parent,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=end_with_parent if sys.platform == "linux" else None,
-        )
+        with self._log.open("ab") if self._log else contextlib.nullcontext(subprocess.DEVNULL) as output:
+            self._process = subprocess.Popen(
+                command,
+                cwd=jar.parent,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=end_with_parent if sys.platform == "linux" else None,
+            )
         self._wait_until_ready()
         return self
 

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any, BinaryIO, TextIO, cast
 
 from millrace.history_check import Record
@@ -140,12 +141,16 @@ def _records_in(value: Any, depth: int = DEPTH) -> Iterator[Record]:
 
 
 def _batch(fields: Mapping[str, Any]) -> Iterator[Record]:
-    """The line of `recording.HistoryLog`: one event for several messages."""
+    """The line of `recording.HistoryLog`: one event for several messages.
+
+    Every name comes up again and again, and is kept once.
+    """
     at, event = int(fields["at"]), Event(fields["event"])
-    owner, queue, tenant = str(fields["owner"]), str(fields["queue"]), str(fields["tenant"])
+    owner, queue, tenant = (intern(str(fields[name])) for name in ("owner", "queue", "tenant"))
     for message, version, nonce, *order in fields["messages"]:
         key, sequence, sent = order or ("", None, None)
-        yield Record(at, event, str(message), int(version), owner, queue, key, sequence, tenant, str(nonce), sent)
+        life = intern(str(message)), int(version), owner, queue, intern(str(key)), sequence, tenant, intern(str(nonce))
+        yield Record(at, event, *life, sent)
 
 
 def _single(fields: Mapping[str, Any]) -> Record:

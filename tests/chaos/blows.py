@@ -20,15 +20,15 @@ class Kind(StrEnum):
 #: Seconds between two blows of a kind, on average.
 EVERY_S = {
     Kind.KILL_WORKER: 9.0,
-    Kind.STOP_WORKER: 25.0,
+    Kind.STOP_WORKER: 18.0,
     Kind.KILL_INGRESS: 17.0,
-    Kind.STOP_INGRESS: 40.0,
+    Kind.STOP_INGRESS: 30.0,
     Kind.KILL_ENGINE: 28.0,
 }
 #: Everybody comes up first, and at the end everybody stays up.
 QUIET_S = 8.0
-#: A stopped process is held for so many leases; a killed engine is missing for so many seconds before its restart.
-HELD_LEASES, MISSING_S = (1.3, 2.5), (0.0, 2.0)
+#: So long past its lease a stopped process is held; so long a killed engine is missing before it is started again.
+PAST_LEASE_S, MISSING_S = (0.2, 3.0), (0.0, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def plan(seed: int, seconds: float, *, workers: int, ingresses: int, lease_s: fl
         while at_s < seconds - QUIET_S:
             hold_s = 0.0
             if kind in (Kind.STOP_WORKER, Kind.STOP_INGRESS):
-                hold_s = lease_s * luck.uniform(*HELD_LEASES)
+                hold_s = lease_s + luck.uniform(*PAST_LEASE_S)
             elif kind is Kind.KILL_ENGINE:
                 hold_s = luck.uniform(*MISSING_S)
             count = ingresses if kind in (Kind.KILL_INGRESS, Kind.STOP_INGRESS) else workers

@@ -7,6 +7,7 @@ about the queue.
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import boto3
@@ -28,6 +29,7 @@ class Canary(threading.Thread):
         self.every_s = every_s
         self.over = threading.Event()
         self.acknowledged: list[int] = []
+        self.heard_at = time.monotonic()
         self.client.create_table(
             TableName=TABLE,
             BillingMode="PAY_PER_REQUEST",
@@ -43,6 +45,7 @@ class Canary(threading.Thread):
             try:
                 self.client.transact_write_items(TransactItems=puts)
                 self.acknowledged.append(number)
+                self.heard_at = time.monotonic()
             except (BotoCoreError, ClientError):
                 continue
 

@@ -40,6 +40,7 @@ class Report:
     longest_life_ms: int
     canaries: int
     canaries_lost: int
+    dumb: int  #: engines that answered nothing any more and were started again
     history_lines: int
     drain_s: float
     wrongs: Sequence[str]  #: besides the verdict's findings
@@ -77,6 +78,7 @@ class Report:
             "drained after the last post": f"{self.drain_s:.1f} s",
             "runs · lines of history": f"{verdict.started:,} · {self.history_lines:,}",
             "transactions of the canary · lost by the engine": f"{self.canaries:,} · {self.canaries_lost:,}",
+            "engines that came up and answered nothing, started again": f"{self.dumb:,}",
         }
 
     def _struck(self, kind: Kind, count: int) -> str:

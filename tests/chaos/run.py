@@ -66,6 +66,7 @@ class Chaos:
         self.home = home
         self.sent = Sent()
         self.struck: list[Struck] = []
+        self.dumb = 0
         self._held: list[tuple[float, Role]] = []  #: stopped, and until when
 
     def run(self) -> Report:
@@ -80,8 +81,8 @@ class Chaos:
             stack.start()
             canary.start()
             senders = self._senders(stack)
-            self._strike(stack, senders)
-            drain_s = self._drain(stack, senders)
+            self._strike(stack, senders, canary)
+            drain_s = self._drain(stack, senders, canary)
             stack.end(within_s=20)
             canary.over.set()
             canary.join()
@@ -104,7 +105,7 @@ class Chaos:
         return made
 
     # -- striking --
-    def _strike(self, stack: Stack, senders: list[Sender]) -> None:
+    def _strike(self, stack: Stack, senders: list[Sender], canary: Canary) -> None:
         given = self.given
         lease_s = load(stack.definitions).queue("Plain").spec.lease_seconds
         blows = plan(given.seed, self.seconds, workers=given.workers, ingresses=given.ingresses, lease_s=lease_s)
@@ -115,6 +116,7 @@ class Chaos:
             task = progress.add_task("", total=self.seconds)
             while (passed := time.monotonic() - begun) < self.seconds:
                 self._let_go()
+                self._mend_engine(canary)
                 followed.look()
                 for blow in [blow for blow in blows if blow.at_s <= passed]:
                     if may_strike(blow.kind, self.struck, followed.done_at):
@@ -146,6 +148,10 @@ class Chaos:
         self._held.append((time.monotonic() + hold_s, role))
         return True
 
+    def _mend_engine(self, canary: Canary) -> None:
+        if self.engine.dumb(canary.heard_at):
+            self.dumb += self.engine.kill(0.0)
+
     def _let_go(self, *, all_of_them: bool = False) -> None:
         now = time.monotonic()
         due = [role for until, role in self._held if until <= now or all_of_them]
@@ -154,19 +160,21 @@ class Chaos:
             role.signal(signal.SIGCONT)
 
     # -- the end --
-    def _drain(self, stack: Stack, senders: list[Sender]) -> float:
+    def _drain(self, stack: Stack, senders: list[Sender], canary: Canary) -> float:
         """Wait, with a limit, until every message that was accepted has ended; how long that took."""
         begun = time.monotonic()
-        for sender in senders:
-            sender.join(max(0.1, begun + DRAIN_S - time.monotonic()))
-            sender.gone.set()
         queues = self._queues(stack)
         with self.console.status("Waiting for the rest ..."):
             while time.monotonic() - begun < DRAIN_S:
+                self._mend_engine(canary)
                 with contextlib.suppress(MillraceError):
-                    if all(phase in ("done", "dead") for phase in self._phases(queues).values()):
+                    posted = not any(sender.is_alive() for sender in senders)
+                    if posted and all(phase in ("done", "dead") for phase in self._phases(queues).values()):
                         break
                 time.sleep(1.0)
+        for sender in senders:
+            sender.gone.set()
+            sender.join()
         return time.monotonic() - begun
 
     def _queues(self, stack: Stack) -> list[Queue]:
@@ -202,6 +210,7 @@ class Chaos:
             longest_life(records),
             canaries=len(canary.acknowledged),
             canaries_lost=len(canary.lost()),
+            dumb=self.dumb,
             history_lines=log.told,
             drain_s=drain_s,
             wrongs=wrongs,

@@ -47,6 +47,10 @@ class Sent:
             if message_id:
                 self.ids.setdefault((hook, n), set()).add(message_id)
 
+    def again(self) -> None:
+        with self.lock:
+            self.repeats += 1
+
     @property
     def accepted(self) -> set[str]:
         with self.lock:
@@ -81,7 +85,7 @@ class Sender(threading.Thread):
         body = json.dumps(document).encode()
         for number in range(1_000):
             if number:
-                self.sent.repeats += 1
+                self.sent.again()
             outcome, answer, said = self._post(n, body)
             good = outcome in map(str, ACCEPTED)
             self.sent.note(self.hook, n, outcome, str(answer.get("message_id", "")) if good else "", said)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from infra.local.dynamodb import CREDENTIALS, REGION, ROOT, DynamoDbLocal, EngineMissing, end_with_parent, free_port
@@ -22,6 +23,7 @@ NAMES = TableNames(RESOURCES["QueueTable"], RESOURCES["DeadLetterTable"])
 TENANT = "chaos"
 SECRET = "whsec_" + "Y2hhb3MtcnVuLXNlY3JldC1jaGFvcy1ydW4="
 READY_S = 90.0
+DUMB_S = 20.0
 LOOK_S = 0.1
 
 
@@ -47,6 +49,7 @@ class Role:
                 return
             self.deaths += self._process is not None and self._process.returncode != -signal.SIGKILL
             self.lives += 1
+            self._stopped = False
             with (self.logs / f"{self.name}.{self.lives}.log").open("wb") as log:
                 self._process = subprocess.Popen(
                     self.command,
@@ -55,7 +58,8 @@ class Role:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    preexec_fn=end_with_parent if sys.platform == "linux" else None,
+                    # With SIGKILL: a stopped process would not heed another one.
+                    preexec_fn=partial(end_with_parent, signal.SIGKILL) if sys.platform == "linux" else None,
                 )
 
     def signal(self, number: signal.Signals) -> bool:
@@ -94,11 +98,12 @@ class Engine:
     """
 
     def __init__(self, data: Path) -> None:
-        self._engine = DynamoDbLocal(data=data)
+        self._engine = DynamoDbLocal(data=data, log=data.with_suffix(".txt"))
         self.url, self.port = self._engine.url, self._engine.port
         self._up = threading.Event()
         self._over = threading.Event()
         self._restart_at = 0.0
+        self._up_since = 0.0
         self._failed: EngineMissing | None = None
         self._thread = threading.Thread(target=self._keep_up, name="engine", daemon=True)
 
@@ -125,6 +130,14 @@ class Engine:
         self._up.clear()
         return True
 
+    def dumb(self, heard_at: float) -> bool:
+        """Whether it runs and has done nothing for a long while.
+
+        DynamoDB Local, started on the files of one that was killed, now and then answers every request with 500 until
+        it is started again. Its files are whole.
+        """
+        return self._up.is_set() and time.monotonic() - max(heard_at, self._up_since) > DUMB_S
+
     def _keep_up(self) -> None:
         while not self._over.wait(0.02):
             if not self._up.is_set() and time.monotonic() >= self._restart_at:
@@ -132,6 +145,7 @@ class Engine:
                     self._engine.start()
                 except EngineMissing as error:
                     self._failed = error
+                self._up_since = time.monotonic()
                 self._up.set()
         self._engine.stop()
 

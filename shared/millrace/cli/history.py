@@ -42,11 +42,11 @@ def check_history_command(
     Exit codes: 0 every promise was kept · 1 a promise was broken · 2 the logs cannot be read, or hold no history
     """
     log = LogRecords()
-    # A set would do, but findings are told in the order of the logs. An export may hold a line twice.
-    records = list(dict.fromkeys(_read(log, files)))
-    chosen = [
-        record for record in records if only_queue in (None, record.queue) and only_tenant in (None, record.tenant)
-    ]
+    chosen = dict.fromkeys(  # an export may hold a line twice
+        record
+        for record in _read(log, files)
+        if only_queue in (None, record.queue) and only_tenant in (None, record.tenant)
+    )
     verdict = check_history(chosen, ordering=Ordering.PER_KEY, complete=complete, skew_ms=skew_ms)
     if as_json:
         print_json(_document(log, verdict))
