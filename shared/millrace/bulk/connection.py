@@ -7,6 +7,7 @@ functions anew for each task.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -78,14 +79,16 @@ class _LateBlobs:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._blobs: S3Blobs | None = None
+        self._lock = threading.Lock()  # boto3 makes clients for one thread at a time
 
     def _open(self) -> S3Blobs:
-        if self._blobs is None:
-            client: Any = boto3.client(
-                "s3", endpoint_url=self._connection.s3_endpoint_url, region_name=self._connection.region
-            )
-            self._blobs = S3Blobs(client, self._connection.body_bucket)
-        return self._blobs
+        with self._lock:
+            if self._blobs is None:
+                client: Any = boto3.client(
+                    "s3", endpoint_url=self._connection.s3_endpoint_url, region_name=self._connection.region
+                )
+                self._blobs = S3Blobs(client, self._connection.body_bucket)
+            return self._blobs
 
     def put(self, key: str, data: bytes) -> None:
         self._open().put(key, data)
