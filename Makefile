@@ -109,8 +109,9 @@ load: install engines  ## 10,000 signed webhooks through the real handlers; the 
 chaos: install engines  ## webhooks through the local stack while all of it is killed (ARGS="--minutes 10 --seed 7")
 	@$(BIN)/python -m tests.chaos.run $(ARGS)
 
-soak: install engines  ## the long proofs: schedules by the hundred thousand, hostile requests
+soak: install engines  ## the long proofs: schedules by the hundred thousand, all operations in any order, hostile requests
 	@$(BIN)/python -m tests.exploration.soak
+	@$(BIN)/python -m tests.model.soak
 	@$(BIN)/python -m tests.admin.soak
 	@$(BIN)/python -m tests.ingress.soak --requests 100000
 
