@@ -251,7 +251,8 @@ def main(arguments: list[str]) -> int:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, stop)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
     with tempfile.TemporaryDirectory(dir=SCRATCH if SCRATCH.is_dir() else None) as scratch:
         home = given.keep or Path(scratch)
         home.mkdir(parents=True, exist_ok=True)
