@@ -42,7 +42,16 @@ def _checked(template: dict[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "template.json")
         file.write_text(json.dumps(template, indent=1), "utf-8")
-        command = [CHECKOV, "--file", file, "--framework", "cloudformation", "--skip-download", "--output", "json"]
+        command = [
+            str(CHECKOV),
+            "--file",
+            str(file),
+            "--framework",
+            "cloudformation",
+            "--skip-download",
+            "--output",
+            "json",
+        ]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
         report: dict[str, Any] = json.loads(ran.stdout)

@@ -27,6 +27,7 @@ def _spelled(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
     elif isinstance(node, yaml.SequenceNode):
         argument = loader.construct_sequence(node, deep=True)
     else:
+        assert isinstance(node, yaml.MappingNode)  # noqa: S101
         argument = loader.construct_mapping(node, deep=True)
     if suffix == "GetAtt" and isinstance(argument, str):
         argument = argument.split(".", 1)

@@ -52,7 +52,7 @@ class Cloud:
     @contextmanager
     def noting(self) -> Iterator[None]:
         """Every client of this process, boto3's and the lean one."""
-        lean, boto = LeanClient._send, BaseClient._make_api_call
+        lean, boto = LeanClient._send, BaseClient._make_api_call  # type: ignore[attr-defined]
 
         def lean_send(client: LeanClient, operation: str, arguments: dict[str, Any]) -> Any:
             self._note("dynamodb", operation, arguments)

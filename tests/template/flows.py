@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -121,7 +121,14 @@ class Play:
             return handler(event, LambdaContext())
 
     def http(
-        self, handler: Handler, method: str, path: str, document: Any = None, *, fails: int = 0, **headers: str
+        self,
+        handler: Handler,
+        method: str,
+        path: str,
+        document: Any = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        fails: int = 0,
     ) -> Any:
         """An answer's document. It must be a success, or fail just so."""
         path, _, query = path.partition("?")
@@ -130,7 +137,7 @@ class Play:
             "routeKey": f"{method} {path}",
             "rawPath": path,
             "rawQueryString": query,
-            "headers": {"content-type": "application/json", **headers},
+            "headers": {"content-type": "application/json", **(headers or {})},
             "requestContext": {
                 "stage": "$default",
                 "http": {"method": method, "path": path, "sourceIp": "203.0.113.7"},
@@ -162,7 +169,7 @@ def play_ingress(play: Play, handler: Handler) -> None:
         body = json.dumps(payload)
         signed = sign(preset("github"), [Secret("s", secret)], body.encode(), system_clock())
         headers = {**signed, "x-github-event": "push", "x-github-delivery": delivery}
-        play.http(handler, "POST", f"/hook/{play.tenant}/{door}", body, fails=fails, **headers)
+        play.http(handler, "POST", f"/hook/{play.tenant}/{door}", body, headers, fails=fails)
 
     post("Hook", "a")
     post("Hook", "a")
@@ -223,9 +230,9 @@ def play_consumer(play: Play, handler: Handler) -> set[tuple[str, str]]:
     called: set[tuple[str, str]] = set()
     base = "/v1/queues/Pulled"
 
-    def call(method: str, path: str, document: Any = None, **headers: str) -> Any:
+    def call(method: str, path: str, document: Any = None, headers: Mapping[str, str] | None = None) -> Any:
         called.add((method, path.partition("?")[0]))
-        return play.http(handler, method, path, document, **headers)
+        return play.http(handler, method, path, document, headers)
 
     def payload(value: Any) -> dict[str, Any]:
         return {"body": {"payload": value}}
@@ -249,7 +256,7 @@ def play_consumer(play: Play, handler: Handler) -> set[tuple[str, str]]:
     for verb in ("pause", "resume"):
         call("POST", f"{base}/{verb}")
     (held,) = take()
-    call("GET", f"{base}/state", **{"x-millrace-claim": held["claim"]})
+    call("GET", f"{base}/state", headers={"x-millrace-claim": held["claim"]})
     call("PUT", f"{base}/state", {"claim": held["claim"], "state": {"n": 1}, "version": 0})
     call("POST", f"{base}/extend", {"claim": held["claim"]})
     call("POST", f"{base}/release", {"claim": held["claim"]})
@@ -282,9 +289,9 @@ def play_admin(play: Play, handler: Handler) -> set[tuple[str, str]]:
     called: set[tuple[str, str]] = set()
     base = "/admin/queues/Pulled"
 
-    def call(method: str, path: str, document: Any = None, **headers: str) -> Any:
+    def call(method: str, path: str, document: Any = None, headers: Mapping[str, str] | None = None) -> Any:
         called.add((method, path.partition("?")[0]))
-        return play.http(handler, method, path, document, **headers)
+        return play.http(handler, method, path, document, headers)
 
     letters = play.bury("Pulled", 1, 2, 3, LARGE)
     play.put("Pulled", 1, 2, 3, 4, LARGE)
@@ -321,7 +328,7 @@ def _play_replays(play: Play, call: Callable[..., Any]) -> None:
     replay(past.queue("Brief"), found, "one:old")
     past.end("Brief")
     for key in ("a", "b", "a", "old"):
-        call("POST", f"/admin/queues/Brief/dead-letters/{letter}/replay", **{"idempotency-key": key})
+        call("POST", f"/admin/queues/Brief/dead-letters/{letter}/replay", headers={"idempotency-key": key})
 
 
 def _play_jobs(play: Play, handler: Handler, call: Callable[..., Any]) -> None:
