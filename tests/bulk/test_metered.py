@@ -176,6 +176,11 @@ def test_units_are_those_of_the_item_by_dynamodbs_rules(body: int, headers: dict
     assert units(item) <= units_of(partiql.insert("any-table", item).request) <= most
 
 
+def test_text_counts_in_its_bytes() -> None:
+    item: Item = {"pk": {"S": "p"}, "sk": {"S": "s"}, "idem": {"S": "é" * 600}}
+    assert units_of(partiql.insert("table", item).request) == units(item) == 2
+
+
 def test_an_entry_is_one_unit_and_so_is_its_removal() -> None:
     assert units_of(partiql.insert("t" * 255, entry_item(largest_entry())).request) == 1
     assert units_of(partiql.delete("table", {"pk": {"S": "p"}, "sk": {"S": "s"}}, []).request) == 1
