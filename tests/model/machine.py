@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 
 import hypothesis
 from hypothesis import HealthCheck, settings
@@ -22,9 +23,9 @@ from millrace.status import Phase, status
 from millrace.sweep import sweep
 from tests.model.driving import picks, processes
 from tests.model.operators import Operators
-from tests.model.senders import Senders
-from tests.model.workers import Workers
-from tests.model.world import DEPTH, MakeStore
+from tests.model.senders import Senders, Wish, wishes
+from tests.model.workers import Workers, finishes
+from tests.model.world import DEPTH, WINDOW_MS, MakeStore
 
 #: What every run of the machine counts, for the report.
 tried: Counter[str] = Counter()
@@ -89,6 +90,14 @@ class QueueMachine(Senders, Workers, Operators):
         assert (numbers.in_flight, numbers.depth) == (phases[Phase.CLAIMED], len(unfinished))
         assert numbers.dead_letters == len(self.model.ended(Phase.DEAD)) - len(self.letters_forgotten)
         assert numbers.paused == self.paused
+
+    @rule(process=processes, wish=wishes, finish=finishes)
+    def live_again(self, process: int, wish: Wish, finish: str) -> None:
+        """A message is worked off, and the same key sent again after its window."""
+        for _ in range(2):
+            self.send(process, replace(wish, same="again", delay=0))
+            self.work_one_off(process, finish)
+            self.world.clock.forward(WINDOW_MS)
 
     def _all_pages(self, page) -> list[str]:  # type: ignore[no-untyped-def]
         found: list[str] = []

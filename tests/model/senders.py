@@ -14,7 +14,6 @@ from millrace.message import Draft
 from millrace.status import Phase
 from tests.model.driving import Driver, processes
 from tests.model.reference import Life
-from tests.model.world import WINDOW_MS
 
 
 @dataclass(frozen=True)
@@ -61,11 +60,6 @@ class Senders(Driver):
     def send_alike(self, process: int, wish: Wish, times: int) -> None:
         for _ in range(times):
             self.send(process, replace(wish, same=None))
-
-    @rule(process=processes, wish=wishes, same=st.sampled_from(["a", "b"]))
-    def send_again_after_the_window(self, process: int, wish: Wish, same: str) -> None:
-        self.world.clock.forward(WINDOW_MS)
-        self.send(process, replace(wish, same=same))
 
     def _draft(self, wish: Wish) -> Draft:
         spec, self.sent = self.world.spec, self.sent + 1

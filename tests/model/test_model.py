@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from mypy_boto3_dynamodb import DynamoDBClient
 
 from millrace.stores.dynamodb import DynamoStore, TableNames
 from millrace.stores.memory import MemoryStore
 from tests.model.machine import run
+from tests.model.mutants import MUTANTS
+from tests.model.soak import hunt
 
 
 def test_the_engine_keeps_its_promises_in_memory() -> None:
@@ -14,4 +17,12 @@ def test_the_engine_keeps_its_promises_in_memory() -> None:
 
 
 def test_the_engine_keeps_its_promises_on_dynamodb(engine_client: DynamoDBClient, tables: TableNames) -> None:
-    run(lambda clock: DynamoStore(engine_client, tables, clock=clock), examples=2, steps=25)
+    run(lambda clock: DynamoStore(engine_client, tables, clock=clock), examples=2, steps=18)
+
+
+@pytest.mark.parametrize(
+    "name", ["document of another life (found by the machine)", "release charges an attempt", "second of a key"]
+)
+def test_a_broken_promise_is_noticed(name: str) -> None:
+    """The machine can fail; `make soak` tries every mutant."""
+    assert hunt(MUTANTS[name], examples=100, seed=5) is not None

@@ -21,6 +21,7 @@ from tests.model.world import LEASE_MS
 BROKEN = Failure("ValueError", "broken")
 delays = st.sampled_from([0, 1, 1_000, 60_000, 4_000_000])
 filters = st.sampled_from([Filter()] * 4 + [Filter(project="blue"), Filter(labels=("x",)), Filter(max_priority=50)])
+finishes = st.sampled_from(["done", "fail", "write, done"])
 held = precondition(lambda self: bool(self.hands))
 
 
@@ -69,7 +70,7 @@ class Workers(Driver):
     def _hand(self, pick: int) -> Hand:
         return self.hands[-1 - pick % len(self.hands)]
 
-    @rule(process=processes, finish=st.sampled_from(["done", "fail", "write, done"]))
+    @rule(process=processes, finish=finishes)
     def work_one_off(self, process: int, finish: str) -> None:
         before = len(self.hands)
         self.take(process, 1, Filter())
