@@ -1,43 +1,30 @@
-"""What each function does in its life, end to end through its handler: every route, every kind of event and target.
-
-State that a function would find is made by the library beforehand; only the handler's own calls are noted.
-"""
+"""What each function does in its life, end to end through its handler: every route, every kind of event and target."""
 
 from __future__ import annotations
 
-import base64
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from random import Random
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from millrace.accounting import Take
 from millrace.admin.jobs import JobKind
 from millrace.claim import claim
 from millrace.clock import system_clock
 from millrace.dead_letters import replay
-from millrace.definitions import Definitions
-from millrace.enqueue import enqueue, enqueue_all
-from millrace.finish import Failure, ack, reject
-from millrace.lanes import END, READY
-from millrace.message import Draft, Entry, Place
-from millrace.queue import Queue, Runtime
+from millrace.enqueue import enqueue
+from millrace.message import Draft
 from millrace.signatures import Secret, preset
 from millrace.signatures.signing import sign
-from millrace.store import Applied
-from millrace.stores.dynamodb.jobs import DynamoJobs
-from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.tokens import Scope, issue
 from millrace.work import Context, command
-from tests.template.cloud import SECRET, Cloud
+from tests.template.cloud import SECRET
+from tests.template.stage import LARGE, Handler, Play
 
-LARGE = Random(1).randbytes(40_000).hex()  #: over 32 KB also when it is packed
-DAY_MS = 86_400_000
-LATE = 9_999_999_999_999
+PULLED, ADMIN = "/v1/queues/Pulled", "/admin/queues/Pulled"
 
-Handler = Callable[[Any, Any], Any]
+Call = Callable[..., Any]
 
 
 @command("Proof.Work")
@@ -48,118 +35,6 @@ def work(given: dict[str, Any], _context: Context) -> dict[str, Any]:
 @command("Proof.Fail")
 def fail(_given: dict[str, Any], _context: Context) -> None:
     raise ValueError("as it was told")
-
-
-class LambdaContext:
-    def get_remaining_time_in_millis(self) -> int:
-        return 60_000
-
-
-@dataclass
-class Play:
-    """One function on its stage."""
-
-    cloud: Cloud
-    runtime: Runtime
-    definitions: Definitions
-    tenant: str
-    tokens: DynamoTokens
-    jobs: DynamoJobs
-    called: set[tuple[str, str]] = field(default_factory=set)  #: routes, as method and path
-
-    def queue(self, name: str) -> Queue:
-        return self.runtime.queue(self.tenant, self.definitions.queue(name).spec)
-
-    def put(self, name: str, *payloads: Any) -> None:
-        answers = enqueue_all(self.queue(name), [Draft(json.dumps({"payload": one}).encode()) for one in payloads])
-        assert not [answer for answer in answers if isinstance(answer, Exception)]
-
-    def bury(self, name: str, *payloads: Any) -> list[str]:
-        """Dead letters; their ids as the APIs write them."""
-        ids = []
-        for payload in payloads:
-            self.put(name, payload)
-            (held,) = claim(self.queue(name), owner="w").claims
-            reject(self.queue(name), held.entry, held.message, Failure("E", "no"))
-            found = self.runtime.store.read_dead_letters(self.tenant, name, "0", "9", 100)
-            ids.append(found.items[-1].sk.replace("#", "."))
-        return ids
-
-    @property
-    def past(self) -> Play:
-        """The same play, five days ago."""
-        runtime = Runtime(self.runtime.store, self.runtime.blobs, clock=lambda: system_clock() - 5 * DAY_MS)
-        return replace(self, runtime=runtime)
-
-    def entries(self, name: str) -> list[Entry]:
-        (pk,) = self.queue(name).partitions()
-        return list(self.runtime.store.read_lane(pk, READY, READY + END, 100).items)
-
-    def put_back(self, entry: Entry) -> None:
-        """As if the worker had died before its ack."""
-        (outcome,) = self.runtime.store.put_entries([entry])
-        assert isinstance(outcome, Applied)
-
-    def end(self, name: str) -> None:
-        """What a queue holds is done."""
-        for held in claim(self.queue(name), owner="w", limit=100).claims:
-            assert ack(self.queue(name), [held.entry], [None]) == [None]
-
-    def leave_behind(self, name: str) -> None:
-        """What dead processes leave: messages grown too old, entries without a message, credits not spent."""
-        past = self.past
-        past.put(name, 1, 2, 3)
-        lost = [
-            replace(one, nonce="lost", place=Place(one.place.pk, f"{one.place.sk}x"), expires_at=LATE)
-            for one in past.entries(name)
-        ]
-        self.runtime.store.put_entries(lost)
-        self.runtime.store.take_credits(self.tenant, name, Take(9, 1_000, past.queue(name).now()))
-
-    def call(self, handler: Handler, event: Any) -> Any:
-        with self.cloud.noting():
-            return handler(event, LambdaContext())
-
-    def http(
-        self,
-        handler: Handler,
-        method: str,
-        path: str,
-        document: Any = None,
-        headers: Mapping[str, str] | None = None,
-        *,
-        fails: int = 0,
-    ) -> Any:
-        """An answer's document. It must be a success, or fail just so."""
-        path, _, query = path.partition("?")
-        event: dict[str, Any] = {
-            "version": "2.0",
-            "routeKey": f"{method} {path}",
-            "rawPath": path,
-            "rawQueryString": query,
-            "headers": {"content-type": "application/json", **(headers or {})},
-            "requestContext": {
-                "stage": "$default",
-                "http": {"method": method, "path": path, "sourceIp": "203.0.113.7"},
-                "domainName": "hooks.example.com",
-                "authorizer": {
-                    "lambda": {
-                        "token_id": "abcdefghijklmnop",
-                        "name": "olga",
-                        "scopes": " ".join(Scope),
-                        "tenants": self.tenant,
-                    }
-                },
-            },
-            "isBase64Encoded": False,
-            "body": document if isinstance(document, str) else json.dumps(document) if document is not None else "",
-        }
-        answer = self.call(handler, event)
-        assert answer["statusCode"] == fails or (answer["statusCode"] < 300 and not fails), (method, path, answer)
-        body = answer.get("body") or ""
-        text = base64.b64decode(body).decode() if answer.get("isBase64Encoded") else body
-        kind = next((v for k, v in answer.get("headers", {}).items() if k.lower() == "content-type"), "")
-        return json.loads(text) if "json" in kind else text
 
 
 def play_ingress(play: Play, handler: Handler) -> None:
@@ -225,101 +100,90 @@ def play_authoriser(play: Play, handler: Handler) -> None:
         assert answer["isAuthorized"] == (token == written)
 
 
-def play_consumer(play: Play, handler: Handler) -> set[tuple[str, str]]:
+def play_consumer(play: Play, handler: Handler) -> None:
     """Every route of the pull API, singly and in batches."""
-    called: set[tuple[str, str]] = set()
-    base = "/v1/queues/Pulled"
-
-    def call(method: str, path: str, document: Any = None, headers: Mapping[str, str] | None = None) -> Any:
-        called.add((method, path.partition("?")[0]))
-        return play.http(handler, method, path, document, headers)
-
-    def payload(value: Any) -> dict[str, Any]:
-        return {"body": {"payload": value}}
-
-    def take(most: int = 1) -> list[Any]:
-        return list(call("POST", f"{base}/dequeue", {"max": most, "with_state": True, "wait_ms": 100})["messages"])
-
-    first = call("POST", f"{base}/messages", {**payload(1), "idempotency_key": "a"})["message_id"]
-    call("POST", f"{base}/messages", {**payload(1), "idempotency_key": "a"})
-    call("POST", f"{base}/messages/raw", json.dumps({"payload": LARGE}))
-    call("POST", "/v1/queues/Picky/messages", payload({"wanted": False}))
-    enqueue(play.past.queue("Brief"), Draft(b'{"payload": 1}', idempotency_key="old"))
-    play.past.end("Brief")
-    call("POST", "/v1/queues/Brief/messages", {**payload(1), "idempotency_key": "old"})
-    for _ in range(2):
-        lines = [{**payload(number), "idempotency_key": f"k{number}"} for number in range(8)]
-        call("POST", f"{base}/messages/batch", {"messages": lines})
-    for path in ("", "/messages", "/claims", f"/messages/{first}", f"/messages/{first}/body", "/messages?lane=waiting"):
-        call("GET", f"{base}{path}")
-    call("GET", "/v1/queues")
-    for verb in ("pause", "resume"):
-        call("POST", f"{base}/{verb}")
-    (held,) = take()
-    call("GET", f"{base}/state", headers={"x-millrace-claim": held["claim"]})
-    call("PUT", f"{base}/state", {"claim": held["claim"], "state": {"n": 1}, "version": 0})
-    call("POST", f"{base}/extend", {"claim": held["claim"]})
-    call("POST", f"{base}/release", {"claim": held["claim"]})
-    (held,) = take()
-    call("POST", f"{base}/ack", {"claim": held["claim"], "result": 1})
-    call("POST", f"{base}/ack", {"claim": held["claim"], "result": 1})
-    call("GET", f"{base}/messages/{held['message_id']}")
-    (held,) = take()
-    call("POST", f"{base}/nack", {"claim": held["claim"], "delay_ms": 0, "error": "no"})
-    many = take(8)
-    for verb in ("extend", "release"):
-        call("POST", f"{base}/{verb}/batch", {"items": [{"claim": one["claim"]} for one in many]})
-    many = take(8)
-    claims = [{"claim": one["claim"]} for one in many]
-    call("POST", f"{base}/nack/batch", {"items": [{**claims[0], "reject": True}, {**claims[1], "delay_ms": 0}]})
-    call("POST", f"{base}/ack/batch", {"items": [{**one, "result": 1} for one in claims[2:]]})
+    call = partial(play.visit, handler)
+    _play_enqueues(play, call)
+    _play_claims(call)
     play.bury("Pulled", LARGE)
-    letters = call("GET", f"{base}/dead-letters")["dead_letters"]
-    for letter in letters:
-        one = f"{base}/dead-letters/{letter['id']}"
+    for letter in call("GET", f"{PULLED}/dead-letters")["dead_letters"]:
+        one = f"{PULLED}/dead-letters/{letter['id']}"
         call("GET", one)
         call("POST", f"{one}/replay")
         call("DELETE", one)
     call("GET", "/v1/openapi.json")
-    return called
 
 
-def play_admin(play: Play, handler: Handler) -> set[tuple[str, str]]:
+def _play_enqueues(play: Play, call: Call) -> None:
+    """New, large, filtered, repeated, repeated long after; then everything is looked at."""
+    enqueue(play.past.queue("Brief"), Draft(b'{"payload": 1}', idempotency_key="old"))
+    play.past.end("Brief")
+    call("POST", "/v1/queues/Brief/messages", {"body": {"payload": 1}, "idempotency_key": "old"})
+    call("POST", "/v1/queues/Picky/messages", {"body": {"payload": {"wanted": False}}})
+    call("POST", f"{PULLED}/messages/raw", json.dumps({"payload": LARGE}))
+    for _ in range(2):
+        lines = [{"body": {"payload": number}, "idempotency_key": f"k{number}"} for number in range(9)]
+        call("POST", f"{PULLED}/messages/batch", {"messages": lines[:8]})
+        first = call("POST", f"{PULLED}/messages", lines[8])["message_id"]
+    for path in ("", "/messages", "/claims", f"/messages/{first}", f"/messages/{first}/body", "/messages?lane=waiting"):
+        call("GET", f"{PULLED}{path}")
+    call("GET", "/v1/queues")
+    for verb in ("pause", "resume"):
+        call("POST", f"{PULLED}/{verb}")
+
+
+def _play_claims(call: Call) -> None:
+    """Held, extended, released, with state; done and failed, one and many."""
+
+    def take(most: int = 1) -> list[dict[str, Any]]:
+        asked = {"max": most, "with_state": True, "wait_ms": 100}
+        return [{"claim": one["claim"]} for one in call("POST", f"{PULLED}/dequeue", asked)["messages"]]
+
+    (held,) = take()
+    call("GET", f"{PULLED}/state", headers={"x-millrace-claim": held["claim"]})
+    call("PUT", f"{PULLED}/state", {**held, "state": {"n": 1}, "version": 0})
+    call("POST", f"{PULLED}/extend", held)
+    call("POST", f"{PULLED}/release", held)
+    (held,) = take()
+    for _ in range(2):
+        done = call("POST", f"{PULLED}/ack", {**held, "result": 1})
+    call("GET", f"{PULLED}/messages/{done['message_id']}")
+    (held,) = take()
+    call("POST", f"{PULLED}/nack", {**held, "delay_ms": 0, "error": "no"})
+    many = take(8)
+    for verb in ("extend", "release"):
+        call("POST", f"{PULLED}/{verb}/batch", {"items": many})
+    reject_it, retry_it, *rest = take(8)
+    call("POST", f"{PULLED}/nack/batch", {"items": [{**reject_it, "reject": True}, {**retry_it, "delay_ms": 0}]})
+    call("POST", f"{PULLED}/ack/batch", {"items": [{**one, "result": 1} for one in rest]})
+
+
+def play_admin(play: Play, handler: Handler) -> None:
     """Every route of the admin API, its jobs, and the schedule that goes on with them."""
-    called: set[tuple[str, str]] = set()
-    base = "/admin/queues/Pulled"
-
-    def call(method: str, path: str, document: Any = None, headers: Mapping[str, str] | None = None) -> Any:
-        called.add((method, path.partition("?")[0]))
-        return play.http(handler, method, path, document, headers)
-
+    call = partial(play.visit, handler)
     letters = play.bury("Pulled", 1, 2, 3, LARGE)
     play.put("Pulled", 1, 2, 3, 4, LARGE)
     (held,) = claim(play.queue("Pulled"), owner="w").claims
-    for path in ("/whoami", "/queues", "/jobs", "/audit", f"/search?q={held.entry.id}", f"/search?q={letters[0]}"):
-        call("GET", f"/admin{path}")
-    call("GET", f"/admin/search?q={held.entry.correlation_id}")
+    for path in ("whoami", "queues", "jobs", "audit"):
+        call("GET", f"/admin/{path}")
+    for wanted in (held.entry.id, held.entry.correlation_id, letters[0]):
+        call("GET", f"/admin/search?q={wanted}")
+    message, letter = f"{ADMIN}/messages/{held.entry.id}", f"{ADMIN}/dead-letters/{letters[0]}"
     for path in ("", "/messages", "/claims", "/dead-letters", "/jobs"):
-        call("GET", f"{base}{path}")
-    for path in (f"/messages/{held.entry.id}", f"/dead-letters/{letters[-1]}"):
-        call("GET", f"{base}{path}")
-        call("GET", f"{base}{path}/body")
-    for verb in (
-        "pause",
-        "resume",
-        f"messages/{held.entry.id}/release",
-        f"dead-letters/{letters[0]}/replay",
-        "dry-run",
-    ):
-        call("POST", f"{base}/{verb}", {} if verb == "dry-run" else None)
-    call("DELETE", f"{base}/dead-letters/{letters[0]}")
+        call("GET", f"{ADMIN}{path}")
+    for path in (message, letter):
+        call("GET", path)
+        call("GET", f"{path}/body")
+    call("POST", f"{ADMIN}/dry-run", {})
+    for path in (f"{ADMIN}/pause", f"{ADMIN}/resume", f"{message}/release", f"{letter}/replay"):
+        call("POST", path)
+    call("DELETE", letter)
     _play_replays(play, call)
     _play_jobs(play, handler, call)
     call("GET", "/console")
-    return called
 
 
-def _play_replays(play: Play, call: Callable[..., Any]) -> None:
+def _play_replays(play: Play, call: Call) -> None:
     """A letter replayed under one key, another, the first again; and under one whose message was done long ago."""
     (letter,) = play.bury("Brief", 1)
     past = play.past
@@ -331,9 +195,9 @@ def _play_replays(play: Play, call: Callable[..., Any]) -> None:
         call("POST", f"/admin/queues/Brief/dead-letters/{letter}/replay", headers={"idempotency-key": key})
 
 
-def _play_jobs(play: Play, handler: Handler, call: Callable[..., Any]) -> None:
+def _play_jobs(play: Play, handler: Handler, call: Call) -> None:
     """Each kind: cancelled, resumed, run to its end; one whose runner died is found by the schedule."""
-    base = "/admin/queues/Pulled/jobs"
+    base = f"{ADMIN}/jobs"
     for kind in JobKind:
         play.bury("Pulled", 1, LARGE)
         job = call("POST", base, {"kind": kind, "confirm": "Pulled"})["job_id"]

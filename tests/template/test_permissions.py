@@ -28,8 +28,8 @@ from millrace.stores.dynamodb.tokens import DynamoTokens
 from tests.conftest import WORKER
 from tests.template import flows
 from tests.template.cloud import BUCKET, STACK, Cloud, Need
-from tests.template.flows import Play
 from tests.template.reach import reachable_methods
+from tests.template.stage import Play
 from tests.template.translated import allowed, listed, statements, wired
 
 TABLES = TableNames(f"millrace-{WORKER}-roles-queue", f"millrace-{WORKER}-roles-dead-letters")
@@ -107,7 +107,7 @@ def _play(name: str, play: Play) -> None:
     module = importlib.import_module(module_name)
     make = getattr(module, MADE_ONCE[name])
     make.cache_clear()
-    play.called = getattr(flows, f"play_{name.lower()}")(play, getattr(module, attribute)) or set()
+    getattr(flows, f"play_{name.lower()}")(play, getattr(module, attribute))
     if name in ("Ingress", "Worker"):  # on the lean client
         make().runtime.store._calls.client.close()
     make.cache_clear()
