@@ -136,13 +136,20 @@ class Task:
         )
 
     def writer(
-        self, run: str = "run-1", *, prepare: Any = None, settled: Any = None, again: bool = False, **writing: Any
+        self,
+        run: str = "run-1",
+        *,
+        prepare: Any = None,
+        settled: Any = None,
+        again: bool = False,
+        reads_first: bool = False,
+        **writing: Any,
     ) -> Writer:
         """A task's writer; `again` for one in a fresh process."""
         if again:
             self.runtime = self.another_process()
         how = Writing(run, **{"threads": 1, "patience_s": 60.0, **writing})
-        return Writer(
+        writer = Writer(
             self.runtime,
             self.spec,
             how,
@@ -152,6 +159,8 @@ class Task:
             sleep=self.sleep,
             chance=lambda: 1.0,
         )
+        writer._share.reads_first = reads_first
+        return writer
 
     def write(self, rows: Sequence[Row], run: str = "run-1", **writing: Any) -> list[Reported]:
         of_run = [replace(row, draft=replace(row.draft, run=run)) for row in rows]

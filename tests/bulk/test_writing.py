@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
@@ -166,8 +167,7 @@ def test_a_second_try_of_the_run_counts_as_inserted_and_runs_nothing_again(
     assert [line.outcome for line in task.write([row])] == fate
     befell(task)
     before = status(task.queue, row.id)
-    again = task.writer(again=True)
-    again._share.reads_first = reads_first
+    again = task.writer(again=True, reads_first=reads_first)
     assert [line.outcome for lines in again.write([row]) for line in lines] == fate
     assert status(task.queue, row.id) == before
     assert len(task.lying()) == (0 if before.phase.ended else 1)
@@ -192,8 +192,7 @@ def test_another_run_meets_a_duplicate_until_the_message_ended_and_its_window_is
     row = task.row(1)
     task.write([row])
     befell(task)
-    other = task.writer("run-2", again=True)
-    other._share.reads_first = reads_first
+    other = task.writer("run-2", again=True, reads_first=reads_first)
     (line,) = (line for lines in other.write([task.row(1, run="run-2")]) for line in lines)
     assert line.outcome is outcome
     if outcome is INSERTED:
@@ -208,10 +207,13 @@ def test_a_producers_message_is_never_taken_for_the_runs_own(task: Task) -> None
 # -- reading first ---------------------------------------------------------------------------------------------------
 
 
-def test_a_task_that_meets_many_duplicates_reads_first_and_stops_to_when_they_end(memory_task: Task) -> None:
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_task_that_meets_many_duplicates_reads_first_and_stops_to_when_they_end(
+    memory_task: Task, reads: bool
+) -> None:
     task = memory_task
     task.write(task.rows(range(2 * WINDOW)), run="earlier")
-    writer = task.writer("run-2")
+    writer = task.writer("run-2", reads_first=reads)
     lines, read, written = [], [], []
     for start in range(0, 5 * WINDOW, WINDOW):
         task.shaky.calls.clear()
@@ -219,8 +221,8 @@ def test_a_task_that_meets_many_duplicates_reads_first_and_stops_to_when_they_en
         lines += [line for part in writer.write(rows) for line in part]
         read.append(sum(map(len, task.shaky.asked("get_messages"))))
         written.append(sum(map(len, task.shaky.asked("put_entries"))))
-    assert read == [0, WINDOW, WINDOW, 0, 0], "until a window of fresh ones shows that it no longer pays"
-    assert written == [WINDOW, 0, WINDOW, WINDOW, WINDOW]
+    assert read == [WINDOW * reads, WINDOW, WINDOW, 0, 0], "until a window of fresh ones shows that it no longer pays"
+    assert written == [WINDOW * (not reads), 0, WINDOW, WINDOW, WINDOW]
     assert tally(lines) == {"duplicate": 2 * WINDOW, "inserted": 3 * WINDOW}
     assert task.lies_exactly(*task.rows(range(5 * WINDOW)))
 
@@ -234,8 +236,7 @@ def test_the_share_of_a_window_decides_whether_to_read_first(
 ) -> None:
     task = memory_task
     task.write(task.rows(range(round(WINDOW * there))), run="earlier")
-    writer = task.writer("run-2")
-    writer._share.reads_first = reads
+    writer = task.writer("run-2", reads_first=reads)
     for _ in writer.write(task.rows(range(WINDOW), run="run-2")):
         pass
     assert writer._share.reads_first is goes_on_reading, "each row counts once, read or written"
@@ -244,8 +245,7 @@ def test_the_share_of_a_window_decides_whether_to_read_first(
 def test_reading_first_that_fails_settles_nothing_and_the_rows_are_written(task: Task) -> None:
     task.write(task.rows(range(5)), run="earlier")
     task.shaky.plan("get_messages", down)
-    writer = task.writer("run-2")
-    writer._share.reads_first = True
+    writer = task.writer("run-2", reads_first=True)
     lines = [line for part in writer.write(task.rows(range(10), run="run-2")) for line in part]
     assert tally(lines) == {"duplicate": 5, "inserted": 5}
 
@@ -469,6 +469,17 @@ def test_fifo_keeps_the_order_of_its_rows_whatever_is_lost(task: Task, method: s
     task.shaky.plan(method, *[dice.choice([lost, unsent, each(["works"])]) for _ in range(30)])
     assert tally(task.write(task.rows(range(25)), threads=8)) == {"inserted": 25}
     assert numbers(task) == list(range(25))
+
+
+@pytest.mark.parametrize("ordering", [Ordering.FIFO, Ordering.PER_KEY])
+def test_one_thread_alone_writes_to_an_ordered_queue(memory_task: Task, ordering: Ordering) -> None:
+    task = memory_task
+    task.spec = QueueSpec("Jobs", ordering=ordering)
+    names: set[str] = set()
+    rows = task.rows(range(350), key="k")
+    task.write(rows, threads=8, settled=lambda *_settled: names.add(threading.current_thread().name))
+    assert len(names) == 1
+    assert numbers(task) == list(range(350))
 
 
 def test_per_key_keeps_the_order_of_each_key_whatever_is_lost(task: Task) -> None:
