@@ -41,7 +41,15 @@ UNUSED = (
     "chalice/cli",
 )
 #: Parts of the library that no function imports.
-LEFT_OUT = ("bulk", "cli", "client", "definitions/language", "stores/memory.py", "history_check.py", "history_reading.py")
+LEFT_OUT = (
+    "bulk",
+    "cli",
+    "client",
+    "definitions/language",
+    "stores/memory.py",
+    "history_check.py",
+    "history_reading.py",
+)
 
 
 @dataclass(frozen=True, slots=True)

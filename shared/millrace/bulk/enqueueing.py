@@ -26,6 +26,10 @@ ROWS_PER_TASK = 25_000
 BYTES_PER_ROW = 400
 ROWS_PER_ARROW_BATCH = 2_000
 MAX_TASKS = 10_000
+#: What Spark takes for the size of something that it cannot see into, such as a table read by our own code.
+UNKNOWN = 2**62
+#: Tasks for such a source: a few for each core, so that one slow task does not hold up the end.
+TASKS_PER_SLOT = 4
 
 Tallies = dict[str, float]
 
@@ -103,6 +107,8 @@ def task_count(rows: DataFrame, given: int | None) -> int:
         return given
     slots = rows.sparkSession.sparkContext.defaultParallelism
     size = int(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    if size >= UNKNOWN:
+        return TASKS_PER_SLOT * slots
     return max(slots, min(MAX_TASKS, size // (ROWS_PER_TASK * BYTES_PER_ROW)))
 
 
