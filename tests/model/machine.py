@@ -10,7 +10,7 @@ import hypothesis
 from hypothesis import HealthCheck, settings
 from hypothesis import Phase as Stage
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
 
 from millrace.claim import claim
 from millrace.enqueue import enqueue
@@ -18,6 +18,7 @@ from millrace.finish import ack
 from millrace.inspect import list_claims, list_entries, stats
 from millrace.message import Draft, Entry
 from millrace.operate import resume
+from millrace.poll import Filter
 from millrace.queue import Queue
 from millrace.status import Phase, status
 from millrace.sweep import sweep
@@ -98,6 +99,14 @@ class QueueMachine(Senders, Workers, Operators):
             self.send(process, replace(wish, same="again", delay=0))
             self.work_one_off(process, finish)
             self.world.clock.forward(WINDOW_MS)
+
+    @precondition(lambda self: self.world.spec.fair)
+    @rule(process=processes, wish=wishes)
+    def be_noisy(self, process: int, wish: Wish) -> None:
+        """One key sends three, another one; then three are taken."""
+        for key in ("k1", "k1", "k1", "k2"):
+            self.send(process, replace(wish, same=None, delay=0, key=key))
+        self.take(process, 3, Filter())
 
     def _all_pages(self, page) -> list[str]:  # type: ignore[no-untyped-def]
         found: list[str] = []
