@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -398,6 +399,24 @@ def test_stop_reports_what_is_there_and_fails_the_rest_without_waiting(task: Tas
     assert len(task.lying()) == 10
     lines = task.write([rows[-1]], run="run-2", stop_when_full=True, again=True)
     assert tally(lines) == {"conflict": 1}
+
+
+def test_what_is_there_waits_for_no_room(task: Task) -> None:
+    task.spec = tight(5)
+    rows = task.rows(range(5))
+    task.write(rows, run="earlier")
+    assert tally(task.write(rows, run="run-2", again=True)) == {"duplicate": 5}
+    assert task.seconds == 0
+
+
+def test_the_runs_own_row_is_inserted_in_a_full_queue_even_when_it_ended_and_its_window_is_over(task: Task) -> None:
+    task.spec = replace(SHORT, retention=Retention(max_depth=1))
+    row = task.row(1)
+    task.write([row])
+    done_and_past_its_window(task)
+    task.write(task.rows([2]), run="other", again=True)
+    assert tally(task.write([row], stop_when_full=True, again=True)) == {"inserted": 1}
+    assert status(task.queue, row.id).phase is Phase.DONE
 
 
 def test_stop_stops_every_batch_that_comes_later(memory_task: Task) -> None:

@@ -41,7 +41,7 @@ class Writing:
     run: str
     threads: int = 6
     stop_when_full: bool = False
-    patience_s: float = 900.0  #: how long a row is tried, and how long the task goes on when nothing gets through
+    patience_s: float = 900.0  #: how long rows are tried when nothing of the task gets through
     rows_per_s: float | None = None  #: of one task; None: only the write units count
     first_wait_s: float = 0.2
     longest_wait_s: float = 5.0
@@ -181,7 +181,7 @@ class Writer:
     def _enqueue(self, queue: Queue, rows: list[Row]) -> list[Reported]:
         """Try until every row has ended, or patience has."""
         lines: list[Reported] = []
-        began, waited = self._monotonic(), self._writing.first_wait_s
+        waited = self._writing.first_wait_s
         reason = STOPPED
         while not self._stopped:
             again, errors = self._try(queue, rows, lines)
@@ -190,12 +190,10 @@ class Writer:
                 again = self._read_first(queue, again, lines)
             if not again:
                 return lines
-            moved = len(again) < len(rows)
-            began = self._monotonic() if moved else began
-            rows, reason = again, f"{errors[0].code}: {errors[0]}"
-            if full and not moved and self._writing.stop_when_full:  # else duplicates just gave their room back
+            if full and len(again) == len(rows) and self._writing.stop_when_full:  # else duplicates gave room back
                 self._stopped = True
-            if not self._goes_on(full=full, began=began):
+            rows, reason = again, f"{errors[0].code}: {errors[0]}"
+            if self._stopped or not self._patient():
                 break
             self._sleep(waited * (0.5 + self._chance() / 2))
             waited = min(waited * 2, self._writing.longest_wait_s)
@@ -220,13 +218,11 @@ class Writer:
                 errors.append(answer)
         return again, errors
 
-    def _goes_on(self, *, full: bool, began: float) -> bool:
-        """Whether rows are tried again: not once they, or all of the task, got nowhere for too long."""
+    def _patient(self) -> bool:
+        """Whether rows are tried again: not once nothing of the task got through for too long."""
         now = self._monotonic()
         stuck = self._stuck_since = now if self._stuck_since is None else self._stuck_since
-        # A full queue is waited for as long as any thread of the task finds room.
-        since = stuck if full else min(stuck, began)
-        return not self._stopped and now - since < self._writing.patience_s
+        return now - stuck < self._writing.patience_s
 
     def _give_up(self, queue: Queue, rows: list[Row], reason: str) -> list[Reported]:
         """Look once more what is there: a commit may have happened without its answer."""
