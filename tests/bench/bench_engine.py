@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import random
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -211,7 +212,7 @@ def main() -> int:
     os.environ.update(CREDENTIALS)
     rounds = options.rounds or (3 if options.quick else 9)
     depths = [] if options.no_depth else [100, 10_000] if options.quick else [100, 10_000, 100_000]
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 110)  # a pipe tells no width, and 80 cuts headings
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with DynamoDbLocal() as running, Progress(*columns, console=console, transient=True) as bar:
         client = dynamodb_client(endpoint_url=running.url, region=REGION)
