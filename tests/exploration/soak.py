@@ -185,7 +185,7 @@ def _show_schedules(console: Console, findings: dict[str, Findings], seconds: fl
 
 
 def _said(bounds: Bounds) -> str:
-    return f"{bounds.preemptions} changes of actor, {bounds.crashes} deaths, {bounds.losses} lost answers"
+    return f"{bounds.preemptions} change(s) of actor, {bounds.crashes} death(s), {bounds.losses} lost answer(s)"
 
 
 def _mutants(console: Console, pool: ProcessPoolExecutor) -> int:
