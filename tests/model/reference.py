@@ -134,7 +134,8 @@ class Reference:
             return False
         if one.priority != other.priority:
             return one.priority > other.priority
-        if self.spec.fair and one.key != other.key:
+        if self.spec.fair and (one.key != other.key or one.waited != other.waited):
+            # Keys take turns: a claim looks at as many keys as it wants messages, and at what is due beside them.
             return False
         if one.accepted_at != other.accepted_at:
             return one.accepted_at < other.accepted_at

@@ -57,7 +57,7 @@ def _mutants(console: Console, seed: int) -> int:
     survivors = 0
     for name, mutant in MUTANTS.items():
         tried.clear()
-        caught = hunt(mutant, examples=3_000, seed=seed)
+        caught = hunt(mutant, examples=1_500, seed=seed)
         survivors += caught is None
         table.add_row(name, f"{tried['steps']:,} steps", "[red]nothing[/]" if caught is None else _told(caught))
     console.print(table)
