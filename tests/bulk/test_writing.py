@@ -187,8 +187,9 @@ def test_a_second_try_of_the_run_counts_as_inserted_and_runs_nothing_again(
 )
 @pytest.mark.parametrize("reads_first", [False, True])
 def test_another_run_meets_a_duplicate_until_the_message_ended_and_its_window_is_over(
-    task: Task, befell: Callable[[Task], None], outcome: Outcome, reads_first: bool
+    memory_task: Task, befell: Callable[[Task], None], outcome: Outcome, reads_first: bool
 ) -> None:
+    task = memory_task
     task.spec = SHORT
     row = task.row(1)
     task.write([row])
