@@ -147,7 +147,7 @@ BAD: list[tuple[Given, str]] = [
     ({"not_before": "0001-01-01T00:00:00+14:00"}, "invalid_field: not_before"),
     ({"not_before": "9999-12-31T23:59:59-14:00"}, "invalid_field: not_before"),
     ({"not_before": "9" * 16}, "invalid_field: not_before"),
-    ({"not_before": "9" * 20}, "invalid_field: not_before"),
+    ({"not_before": "9" * 5_000}, "invalid_field: not_before"),
     ({"not_before": "-5"}, "invalid_field: not_before"),
     ({"project": "p" * 65}, "invalid_field: project"),
     ({"labels": "[1]"}, "invalid_field: labels: '[1]' is no list of words"),
