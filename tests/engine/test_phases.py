@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -117,6 +117,15 @@ def test_a_replaced_message_is_not_where_its_predecessor_was(bench: Bench) -> No
     assert phases(queue, [first]) == {first: Phase.READY} == asked_singly(queue, [first])
     ack(queue, [hold(queue, first).entry])
     assert phases(queue, [first]) == {first: Phase.DONE} == asked_singly(queue, [first])
+
+
+def test_somebody_elses_entry_in_its_place_does_not_make_it_ready(bench: Bench) -> None:
+    queue = bench.queue()
+    message_id = send(queue, "key")
+    held = hold(queue, message_id).entry
+    ack(queue, [held])
+    bench.store.put_entries([replace(held.unclaimed(), nonce="another")])
+    assert phases(queue, [message_id]) == {message_id: Phase.DONE} == asked_singly(queue, [message_id])
 
 
 def test_an_ordered_queue_retries_in_place(bench: Bench) -> None:
