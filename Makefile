@@ -119,10 +119,10 @@ checkov: .venv-checkov/.installed  ## checkov on the translated template; every 
 	@.venv-checkov/bin/python infra/checkov_gate.py
 
 spark-test: install engines  ## all tests of the bulk job on Spark 3.5, as Glue 5 and EMR 7 run it
-	@$(BIN)/pytest tests/bulk -m 'not soak' $(ARGS)
+	@$(BIN)/pytest tests/bulk -m '' $(ARGS)
 
 spark4-test: .venv-spark4/.installed engines  ## the same on the newest Spark 4
-	@.venv-spark4/bin/pytest tests/bulk -m 'not soak' $(ARGS)
+	@.venv-spark4/bin/pytest tests/bulk -m '' $(ARGS)
 
 deploy-test: install engines ministack .venv-sam/.installed  ## a real `sam deploy` onto MiniStack, and a webhook through it
 	@$(BIN)/pytest tests/deploy -m deploy $(ARGS)

@@ -75,6 +75,7 @@ def test_what_is_in_flight_or_done_is_not_touched(desk: Desk) -> None:
     assert ack(queue, [c.entry for c in held[20:]], [b"{}"] * 20) == [None] * 20
 
 
+@pytest.mark.spark
 def test_rejected_rows_are_kept_with_their_place_in_the_file(desk: Desk, spark: Any) -> None:
     """Spark cuts the file into parts; the offsets are from its beginning all the same."""
     spark.conf.set("spark.sql.files.maxPartitionBytes", "4000")
@@ -97,6 +98,7 @@ def test_rejected_rows_are_kept_with_their_place_in_the_file(desk: Desk, spark: 
         assert "not JSON" in reject["reason"]
 
 
+@pytest.mark.spark
 def test_the_queue_s_own_type_and_filter_decide(desk: Desk) -> None:
     rows = [
         {"id": "a", "amount": 1, "kind": "sale"},
@@ -111,6 +113,7 @@ def test_the_queue_s_own_type_and_filter_decide(desk: Desk) -> None:
     assert "filter leaves it out" in reasons
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("kind", ["parquet", "csv", "markdown"])
 def test_other_sources(desk: Desk, spark: Any, kind: str) -> None:
     folder = desk.folder / kind
@@ -144,6 +147,7 @@ def test_other_sources(desk: Desk, spark: Any, kind: str) -> None:
         assert 'two\nlines, "quoted"' in {body["n"] for body in bodies}
 
 
+@pytest.mark.spark
 def test_an_ordered_queue_keeps_the_order_of_the_input(desk: Desk) -> None:
     rows = [{"id": f"{n}", "account": f"acc-{n % 3}"} for n in range(120)]
     ran = desk.run(
@@ -158,6 +162,7 @@ def test_an_ordered_queue_keeps_the_order_of_the_input(desk: Desk) -> None:
         assert len(order) == 40
 
 
+@pytest.mark.spark
 def test_a_full_queue_stops_the_run_or_holds_it_up(desk: Desk) -> None:
     source = desk.lines("rows.jsonl", rows_of(100))
     stopped = desk.run("--source", source, "--idempotency-key", "id", "--on-full", "stop", "--run", "s", queue="Tight")
@@ -210,6 +215,7 @@ def test_answers_are_lost_after_the_write_happened(desk: Desk) -> None:
     whole(desk, ran, 1550)
 
 
+@pytest.mark.spark
 def test_the_table_throttles_whole_requests_and_single_statements(desk: Desk) -> None:
     faults = {n: "throttle" if n % 2 else "some" for n in range(2, 400, 3)}
     with FaultyEngine(desk.engine_url, lambda n, _: faults.get(n, "")) as engine:
@@ -231,6 +237,7 @@ def test_python_workers_are_killed_in_the_middle_of_their_rows(desk: Desk) -> No
     whole(desk, ran, 1300)
 
 
+@pytest.mark.spark
 def test_a_table_that_never_answers_fails_rows_and_drops_none(desk: Desk) -> None:
     """Commits of some rows are turned away for ever; the rest goes in, and a later run of the name completes it."""
     unlucky = {f"row-{n}" for n in range(0, 300, 10)}
@@ -253,6 +260,7 @@ def test_a_table_that_never_answers_fails_rows_and_drops_none(desk: Desk) -> Non
     assert again.counts == {"inserted": 300}
 
 
+@pytest.mark.spark
 def test_two_runs_at_once_share_the_rows_between_them(desk: Desk) -> None:
     source = desk.lines("rows.jsonl", rows_of(1500))
     ran: dict[str, Ran] = {}

@@ -16,7 +16,10 @@ from millrace.finish import Failure, ack, reject
 from tests.bulk.conftest import Desk
 
 # Spark's own: distutils, and sockets to the JVM that end with the process.
-pytestmark = pytest.mark.filterwarnings("ignore:distutils", "ignore::ResourceWarning")
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:distutils", "ignore::ResourceWarning"),
+]
 
 
 def write_items(folder: Path, items: dict[str, dict[str, object]]) -> None:
@@ -102,8 +105,7 @@ def cycles(items: dict[str, dict[str, object]], doubled: set[str]) -> list[list[
         name
         for name, fields in good.items()
         if fields["status"] == "pending"
-        and all(need in good for need in fields["depends_on"])  # type: ignore[attr-defined]
-        and any(good[need]["status"] != "done" for need in fields["depends_on"])  # type: ignore[attr-defined]
+        and any(need not in good or good[need]["status"] != "done" for need in fields["depends_on"])  # type: ignore[attr-defined]
     }
     needs = {name: [need for need in good[name]["depends_on"] if need in blocked] for name in blocked}  # type: ignore[attr-defined]
 

@@ -47,7 +47,7 @@ _NAMES = tuple(part.split()[0] for part in _ITEM.split(", "))
 
 def derive_states(items: DataFrame) -> DataFrame:
     """Every item of `read_items` with its `state` and, where it is held back or refused, the `reason`."""
-    read = items.mapInArrow(read_item_batches, _ITEM)
+    read = items.mapInArrow(read_item_batches, _ITEM).persist()  # every join below would read the files again
     named = read.where("problem is null")
     twice = named.groupBy("id").agg(F.sort_array(F.collect_list("path")).alias("files")).where("size(files) > 1")
     unique = named.join(twice, "id", "left_anti")
@@ -108,7 +108,7 @@ def ready_rows(states: DataFrame) -> DataFrame:
 
 def find_cycles(states: DataFrame) -> list[list[str]] | str:
     """Items that wait for each other, each cycle once, from its smallest id on."""
-    waiting = states.where(F.col("state") == State.BLOCKED.value)
+    waiting = states.where(F.col("state").isin(State.BLOCKED.value, State.MISSING_DEPENDENCY.value))
     edges = waiting.select("id", F.explode("depends_on").alias("needs"))
     edges = edges.join(waiting.select(F.col("id").alias("needs")), "needs", "left_semi").select("id", "needs")
     found = edges.limit(MAX_EDGES + 1).collect()

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from millrace.bulk.connection import Connection
 from millrace.bulk.deriving import State, derive_states, find_cycles, ready_rows
 from millrace.bulk.enqueueing import Plan, Tallies, TallyParam, shape_rows, task_count, write_rows
-from millrace.bulk.letters import Replay, read_letters, shape_letters
+from millrace.bulk.letters import LINES_DDL, Replay, read_letters, shape_letters
 from millrace.bulk.looking import MISSING, Look, find_phases
 from millrace.bulk.progress import watched
 from millrace.bulk.reporting import Summary, count_outcomes, keep_outcomes, keep_rejects, keep_summary
@@ -122,13 +122,15 @@ def _table_lines(job: Job, replay: Replay) -> DataFrame:
     edges = [first + (last - first) * number // count for number in range(count)] + [last]
     spans = [(f"{start:013d}", f"{end:013d}") for start, end in pairwise(edges) if start < end]
     frame = job.spark.createDataFrame(spans, "after string, upto string").repartition(max(1, len(spans)))
-    return frame.mapInArrow(partial(read_letters, replay), "path string, block long, value string")
+    return frame.mapInArrow(partial(read_letters, replay), LINES_DDL)
 
 
 def _export_lines(spark: SparkSession, path: str) -> DataFrame:
     lines = spark.read.text(path, pathGlobFilter="*.json*", recursiveFileLookup=True, lineSep="\n")
     return lines.select(
-        F.col("_metadata.file_path").alias("path"), F.col("_metadata.file_block_start").alias("block"), "value"
+        F.col("_metadata.file_path").alias("path"),
+        F.col("_metadata.file_block_start").alias("block"),
+        F.decode(F.col("value").cast("binary"), "UTF-8").alias("value"),  # broken bytes must not end the task
     )
 
 

@@ -59,7 +59,6 @@ def read_source(spark: SparkSession, source: Source) -> DataFrame:
     unknown = set(source.fields) - set(MESSAGE_FIELDS)
     if unknown:
         raise InvalidField("fields", f"{sorted(unknown)} are no fields of a message", ", ".join(MESSAGE_FIELDS))
-    spark.conf.set("spark.sql.files.openCostInBytes", _OPEN_COST)
     return _READERS[source.format](spark, source)
 
 
@@ -81,6 +80,7 @@ def _markdown(spark: SparkSession, source: Source) -> DataFrame:
 
 def read_items(spark: SparkSession, path: str) -> DataFrame:
     """Markdown files: `path`, `raw`, and the document as JSON in `value`, or what is wrong with it in `problem`."""
+    spark.conf.set("spark.sql.files.openCostInBytes", _OPEN_COST)
     files = spark.read.text(path, wholetext=True, pathGlobFilter="*.md", recursiveFileLookup=True)
     whole = files.select(F.col("_metadata.file_path").alias("path"), F.col("value").cast("binary").alias("raw"))
     return whole.mapInArrow(_parse_markdown, "path string, raw binary, value string, problem string")
