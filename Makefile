@@ -124,8 +124,8 @@ spark-test: install engines  ## all tests of the bulk job on Spark 3.5, as Glue 
 spark4-test: .venv-spark4/.installed engines  ## the same on the newest Spark 4
 	@.venv-spark4/bin/pytest tests/bulk -m '' $(ARGS)
 
-deploy-test: install engines ministack .venv-sam/.installed  ## a real `sam deploy` onto MiniStack, and a webhook through it
-	@$(BIN)/pytest tests/deploy -m deploy $(ARGS)
+deploy-test: install engines ministack .venv-sam/.installed  ## a real `sam deploy` onto MiniStack, and the stack under awslambdaric
+	@$(BIN)/pytest tests/deploy tests/local_stack -m deploy $(ARGS)
 
 .PHONY: help
 help: ## this list

@@ -41,6 +41,7 @@ def test_every_row_ends_once_and_the_report_equals_the_table(desk: Desk) -> None
     assert desk.queue().state(fresh=True).depth == 301
 
 
+@pytest.mark.spark
 def test_a_second_run_inserts_nothing_and_the_same_run_counts_its_own(desk: Desk) -> None:
     source = desk.lines("rows.jsonl", rows_of(600))
     first = desk.run("--source", source, "--idempotency-key", "id", "--run", "first")
@@ -204,6 +205,7 @@ def whole(desk: Desk, ran: Ran, rows: int) -> None:
     assert len(inserted) == tally(ran.outcomes())["inserted"]
 
 
+@pytest.mark.spark
 def test_answers_are_lost_after_the_write_happened(desk: Desk) -> None:
     faults = {n: "lost" if n % 2 else "cut" for n in range(3, 400, 5)}
     with FaultyEngine(desk.engine_url, lambda n, _: faults.get(n, "")) as engine:

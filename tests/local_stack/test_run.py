@@ -36,7 +36,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
             stack.process.stdout.close()
 
 
-@pytest.mark.parametrize("options", [(), ("--lambda",)], ids=["in-process", "under-awslambdaric"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param((), id="in-process"), pytest.param(("--lambda",), id="under-awslambdaric", marks=pytest.mark.deploy)],
+)
 def test_a_webhook_is_worked_off_and_survives_a_restart(start: Start, options: tuple[str, ...]) -> None:
     stack = start(*options)
     stack.wait_for("done ")
