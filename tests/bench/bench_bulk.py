@@ -60,7 +60,7 @@ class Figure:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=50_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     given = parser.parse_args()
     os.environ.update(CREDENTIALS | {"AWS_REGION": REGION, "PYSPARK_PYTHON": sys.executable})
     os.environ["JAVA_HOME"] = str(Path(find_java()).resolve().parents[1])

@@ -111,7 +111,6 @@ def test_role_allows_what_the_job_does_and_nothing_else(
     job.look(["new 1", "done 0", "missing"])
     job.replay("again")
     job.line.client.close()
-    open_line.cache_clear()
 
     done = {Need(need.action, need.resource) for need in cloud.needs}
     role = {named(need) for need in allowed("BulkRole")}

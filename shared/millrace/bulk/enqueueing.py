@@ -23,7 +23,7 @@ from millrace.spec import Ordering
 #: Rows of a task: enough to be worth its start, few enough to repeat.
 ROWS_PER_TASK = 25_000
 #: What a row takes in its source, more or less; only the number of tasks hangs on it.
-BYTES_PER_ROW = 400
+BYTES_PER_ROW = 300
 ROWS_PER_ARROW_BATCH = 2_000
 MAX_TASKS = 10_000
 #: What Spark takes for the size of something that it cannot see into, such as a table read by our own code.
@@ -106,7 +106,8 @@ def task_count(rows: DataFrame, given: int | None) -> int:
     if given:
         return given
     slots = rows.sparkSession.sparkContext.defaultParallelism
-    size = int(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    leaves = rows._jdf.queryExecution().optimizedPlan().collectLeaves()
+    size = sum(int(str(leaves.apply(n).stats().sizeInBytes())) for n in range(leaves.size()))
     if size >= UNKNOWN:
         return TASKS_PER_SLOT * slots
     return max(slots, min(MAX_TASKS, size // (ROWS_PER_TASK * BYTES_PER_ROW)))
