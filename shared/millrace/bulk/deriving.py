@@ -45,9 +45,13 @@ _ITEM = (
 _NAMES = tuple(part.split()[0] for part in _ITEM.split(", "))
 
 
-def derive_states(items: DataFrame) -> DataFrame:
-    """Every item of `read_items` with its `state` and, where it is held back or refused, the `reason`."""
-    read = items.mapInArrow(read_item_batches, _ITEM).persist()  # every join below would read the files again
+def read_fields(items: DataFrame) -> DataFrame:
+    """The fields of every item of `read_items`, checked."""
+    return items.mapInArrow(read_item_batches, _ITEM)
+
+
+def derive_states(read: DataFrame) -> DataFrame:
+    """Every item of `read_fields` with its `state` and, where it is held back or refused, the `reason`."""
     named = read.where("problem is null")
     twice = named.groupBy("id").agg(F.sort_array(F.collect_list("path")).alias("files")).where("size(files) > 1")
     unique = named.join(twice, "id", "left_anti")

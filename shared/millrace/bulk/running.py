@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from millrace.bulk.connection import Connection
-from millrace.bulk.deriving import State, derive_states, find_cycles, ready_rows
+from millrace.bulk.deriving import State, derive_states, find_cycles, read_fields, ready_rows
 from millrace.bulk.enqueueing import Plan, Tallies, TallyParam, shape_rows, task_count, write_rows
 from millrace.bulk.letters import LINES_DDL, Replay, read_letters, shape_letters
 from millrace.bulk.looking import MISSING, Look, find_phases
@@ -120,6 +120,7 @@ def _table_lines(job: Job, replay: Replay) -> DataFrame:
     last = min(replay.only.failed_before, replay.now + 60_000)
     count = 4 * job.spark.sparkContext.defaultParallelism
     edges = [first + (last - first) * number // count for number in range(count)] + [last]
+    edges[0] = replay.only.failed_from  # what was to be kept for longer, once, may lie before
     spans = [(f"{start:013d}", f"{end:013d}") for start, end in pairwise(edges) if start < end]
     frame = job.spark.createDataFrame(spans, "after string, upto string").repartition(max(1, len(spans)))
     return frame.mapInArrow(partial(read_letters, replay), LINES_DDL)
@@ -189,10 +190,11 @@ def derive_queue(job: Job, folder: str) -> Summary:
     """Enqueue the work items that became ready; say of every other why it is not."""
     items = read_items(job.spark, folder)
     tasks = task_count(items, job.tasks)
-    states = derive_states(items).persist()
+    read = read_fields(items).persist()  # each join would read the files again
+    states = derive_states(read).persist()
+    candidates = shape_rows(ready_rows(states), job.shape()).persist()
+    found = find_phases(candidates, job.look(), tasks).persist()
     try:
-        candidates = shape_rows(ready_rows(states), job.shape()).persist()
-        found = find_phases(candidates, job.look(), tasks).persist()
         missing = found.where(F.col("phase") == MISSING).select("tenant", "id")
         fresh = candidates.join(missing, ["tenant", "id"], "left_semi")
         rejected = candidates.where("reason is not null")
@@ -200,7 +202,8 @@ def derive_queue(job: Job, folder: str) -> Summary:
         details = _derived(job, states, queued)
         return _write(job, "derive", fresh.unionByName(rejected), job.plan(job.shape()), tasks, details=details)
     finally:
-        job.spark.catalog.clearCache()
+        for kept in (found, candidates, states, read):
+            kept.unpersist()
 
 
 def _derived(job: Job, states: DataFrame, phases: dict[str, int]) -> dict[str, Any]:
