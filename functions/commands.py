@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.work.commands import command
-from millrace.work.context import Context
+from millrace.worker.commands import command
+from millrace.worker.context import Context
 
 
 @command("Incident.CreateIncident")

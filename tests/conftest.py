@@ -10,12 +10,13 @@ import pytest
 from mypy_boto3_dynamodb import DynamoDBClient
 
 from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
-from millrace.queue import Queue, Runtime
-from millrace.spec import QueueSpec
-from millrace.store import Store
-from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
+from millrace.engine.queue import Queue, Runtime
+from millrace.model.queue_spec import QueueSpec
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
-from millrace.stores.memory import MemoryBlobs, MemoryStore
+from millrace.stores.interface import Store
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 
 ENGINE_URL = "MILLRACE_TEST_DYNAMODB"
 #: Tests that run side by side share one engine and keep apart by tables.

@@ -16,19 +16,19 @@ from typing import Any, Protocol
 
 from functions.admin.gateway_events import Sent, ThreadsafeChalice, original_request, rest_event
 from functions.admin.pages import PAGES
-from millrace.admin.jobs import Job
 from millrace.admin.routes import ROUTES
-from millrace.admin.service import AdminService, Summon, nobody
-from millrace.api.request import ApiRequest, correlation_of
-from millrace.api.routes import Api, Route, refused
+from millrace.admin.service import AdminService, InvokeWorker, nobody
+from millrace.aws.runtime import aws_runtime
+from millrace.aws.settings import Settings
 from millrace.definitions import load
-from millrace.errors import MillraceError
-from millrace.settings import Settings
-from millrace.stores.dynamodb import dynamodb_client
-from millrace.stores.dynamodb.jobs import DynamoJobs
-from millrace.stores.dynamodb.runtime import aws_runtime
+from millrace.http.request import ApiRequest, correlation_of
+from millrace.http.routes import Api, Route, refused
+from millrace.model.admin_jobs import AdminJob
+from millrace.model.errors import MillraceError
+from millrace.stores.dynamodb.admin_jobs import DynamoAdminJobs
+from millrace.stores.dynamodb.audit import DynamoAuditLog
+from millrace.stores.dynamodb.client import dynamodb_client
 from millrace.stores.dynamodb.tokens import DynamoTokens
-from millrace.stores.dynamodb.trail import DynamoTrail
 
 log = logging.getLogger(__name__)
 app = ThreadsafeChalice("millrace-admin", configure_logs=False)
@@ -50,8 +50,8 @@ def service() -> AdminService:
         aws_runtime(settings),
         load(settings.definitions),
         DynamoTokens(client, table),
-        DynamoJobs(client, table),
-        DynamoTrail(client, table),
+        DynamoAdminJobs(client, table),
+        DynamoAuditLog(client, table),
         _summon(),
     )
 
@@ -100,7 +100,7 @@ def run_jobs(event: Mapping[str, Any], context: LambdaContext | None) -> dict[st
     return {"ran": [job.id]}
 
 
-def _summon() -> Summon:
+def _summon() -> InvokeWorker:
     """In a Lambda, an asynchronous call of itself; in the local stack, a thread; else the schedule finds the job."""
     function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "")
     if function:
@@ -108,17 +108,17 @@ def _summon() -> Summon:
     return _thread_summon if os.environ.get("SHARED_PROCESS") else nobody
 
 
-def _event(job: Job) -> dict[str, Any]:
+def _event(job: AdminJob) -> dict[str, Any]:
     return {"job": {"tenant": job.tenant, "queue": job.queue, "id": job.id}}
 
 
-def _lambda_summon(function: str) -> Summon:
+def _lambda_summon(function: str) -> InvokeWorker:
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
     client = boto3.client("lambda")
 
-    def summon(job: Job) -> None:
+    def summon(job: AdminJob) -> None:
         try:
             client.invoke(FunctionName=function, InvocationType="Event", Payload=json.dumps(_event(job)).encode())
         except (BotoCoreError, ClientError):
@@ -127,5 +127,5 @@ def _lambda_summon(function: str) -> Summon:
     return summon
 
 
-def _thread_summon(job: Job) -> None:
+def _thread_summon(job: AdminJob) -> None:
     threading.Thread(target=run_jobs, args=(_event(job), None), daemon=True, name=f"job-{job.id[:8]}").start()

@@ -12,9 +12,9 @@ from typing import Any
 
 from chalice.app import Chalice, Request, Response
 
-from millrace.api.request import ApiRequest
+from millrace.http.request import ApiRequest
 
-Event = dict[str, Any]
+GatewayEvent = dict[str, Any]
 
 
 class ThreadsafeChalice(Chalice):
@@ -34,15 +34,17 @@ class ThreadsafeChalice(Chalice):
 class Sent(Response):
     """A response that is sent as it is: Chalice would guess which bodies are binary by their type."""
 
-    def __init__(self, event: Event) -> None:
+    def __init__(self, event: GatewayEvent) -> None:
         super().__init__(body="", headers={}, status_code=event["statusCode"])
         self.event = event
 
-    def to_dict(self, binary_types: list[str] | None = None) -> Event:  # noqa: ARG002 (Chalice's signature)
+    def to_dict(self, binary_types: list[str] | None = None) -> GatewayEvent:  # noqa: ARG002 (Chalice's signature)
         return self.event
 
 
-def rest_event(event: Mapping[str, Any], request: ApiRequest, resource: str, parameters: Mapping[str, str]) -> Event:
+def rest_event(
+    event: Mapping[str, Any], request: ApiRequest, resource: str, parameters: Mapping[str, str]
+) -> GatewayEvent:
     """The event that a REST API would have sent for this request; the original rides along."""
     return {
         "httpMethod": request.method,

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from millrace.api.answer import Answer
-from millrace.api.routes import Call, Reply, Route
+from millrace.http.response import HttpResponse
+from millrace.http.routes import Route, RouteCall, RouteReply
 
 FOLDER = Path(__file__).parent / "console"
 #: Nothing runs or loads but our own files; no markup from data, even by mistake (trusted types); no framing.
@@ -49,18 +49,18 @@ def _file(name: str) -> bytes:
     return (FOLDER / name).read_bytes()
 
 
-def _serves(name: str) -> Callable[[Any, Call], Answer]:
+def _serves(name: str) -> Callable[[Any, RouteCall], HttpResponse]:
     headers = {**HEADERS, "Content-Type": TYPES[name.rpartition(".")[2]]}
 
-    def serve(_service: Any, _call: Call) -> Answer:
-        return Answer(200, content=_file(name), headers=headers)
+    def serve(_service: Any, _call: RouteCall) -> HttpResponse:
+        return HttpResponse(200, content=_file(name), headers=headers)
 
     return serve
 
 
 def _page(path: str, name: str) -> Route[Any]:
     media_type = TYPES[name.rpartition(".")[2]].partition(";")[0]
-    reply = Reply("The file.", {"type": "string"}, media_type)
+    reply = RouteReply("The file.", {"type": "string"}, media_type)
     return Route(
         "GET", path, f"console_{name.replace('.', '_')}", "Part of the console.", _serves(name), {200: reply}, None
     )

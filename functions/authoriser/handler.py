@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from millrace.api.request import headers_of
-from millrace.clock import system_clock
-from millrace.settings import SettingMissing
-from millrace.stores.dynamodb import dynamodb_client
+from millrace.aws.settings import SettingMissing
+from millrace.http.request import headers_of
+from millrace.model.clock import system_clock
+from millrace.model.tokens import Tokens, bearer, verify
+from millrace.stores.dynamodb.client import dynamodb_client
 from millrace.stores.dynamodb.tokens import DynamoTokens
-from millrace.tokens import Tokens, bearer, verify
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from millrace.bulk.sources import MESSAGE_FIELDS, Format
-from millrace.message import Reason
+from millrace.model.message import DeadLetterReason
+from millrace.spark.sources import MESSAGE_FIELDS, Format
 
 ACTIONS = {
     "enqueue": "every row of a source becomes a message, once",
@@ -63,7 +63,7 @@ def parser_for() -> argparse.ArgumentParser:
     letters = parser.add_argument_group("replay")
     letters.add_argument("--failed-from", type=_moment, help="RFC 3339")
     letters.add_argument("--failed-before", type=_moment, help="RFC 3339")
-    letters.add_argument("--reason", choices=[reason.value for reason in Reason])
+    letters.add_argument("--reason", choices=[reason.value for reason in DeadLetterReason])
     letters.add_argument("--error-text", default="", help="a part of the error, in any case")
     letters.add_argument("--only-project")
     letters.add_argument("--dry-run", **_SWITCH, help="only show what would be replayed")

@@ -15,18 +15,18 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from functions.bulk_enqueue.arguments import parser_for, read_arguments
-from millrace.bulk.connection import Connection, open_line
-from millrace.bulk.files import read_bytes
-from millrace.bulk.reporting import Summary
-from millrace.bulk.running import Job, derive_queue, enqueue_source, reconcile_source, replay_letters
-from millrace.bulk.sources import MESSAGE_FIELDS, Format, Source
-from millrace.bulk.writing import Writing
-from millrace.clock import system_clock, system_entropy
-from millrace.dead_letters import LetterFilter
 from millrace.definitions import load
-from millrace.errors import MillraceError
-from millrace.ids import Orders
-from millrace.message import Reason
+from millrace.engine.dead_letters import DeadLetterFilter
+from millrace.model.clock import system_clock, system_entropy
+from millrace.model.errors import MillraceError
+from millrace.model.ids import Orders
+from millrace.model.message import DeadLetterReason
+from millrace.spark.actions import BulkRun, derive_queue, enqueue_source, reconcile_source, replay_dead_letters
+from millrace.spark.connection import TableConnection, connect
+from millrace.spark.files import read_bytes
+from millrace.spark.report import Summary
+from millrace.spark.sources import MESSAGE_FIELDS, Format, RowSource
+from millrace.spark.writer import Writing
 
 #: Exit codes: everything ended well; rows failed (or, with --strict, were rejected); the job could not be done.
 OK, INCOMPLETE, IMPOSSIBLE = 0, 1, 2
@@ -56,7 +56,7 @@ def exit_code(summary: Summary, *, strict: bool) -> int:
 
 def perform(spark: SparkSession, given: argparse.Namespace) -> Summary:
     job = _job(spark, given)
-    open_line(job.connection).runtime.store.get_queue_state(job.tenant, job.queue)  # fails at once, not in every task
+    connect(job.connection).runtime.store.get_queue_state(job.tenant, job.queue)  # fails at once, not in every task
     match given.action:
         case "enqueue":
             return enqueue_source(job, _source(given))
@@ -66,16 +66,16 @@ def perform(spark: SparkSession, given: argparse.Namespace) -> Summary:
             return derive_queue(job, given.source)
         case _:
             now = system_clock()
-            return replay_letters(job, _filter(given), given.source, dry_run=given.dry_run, now=now)
+            return replay_dead_letters(job, _filter(given), given.source, dry_run=given.dry_run, now=now)
 
 
-def _job(spark: SparkSession, given: argparse.Namespace) -> Job:
+def _job(spark: SparkSession, given: argparse.Namespace) -> BulkRun:
     given.run = given.run or Orders(system_clock, system_entropy).next()
     definitions = read_bytes(spark, given.definitions) if given.definitions else _packaged_definitions()
     load(definitions).queue(given.queue)
-    return Job(
+    return BulkRun(
         spark,
-        Connection(
+        TableConnection(
             given.queue_table,
             given.dead_letter_table,
             given.body_bucket,
@@ -111,17 +111,17 @@ def _packaged_definitions() -> bytes:
         raise SystemExit("No definitions: give --definitions, or use the package of `make glue-package`.") from None
 
 
-def _source(given: argparse.Namespace) -> Source:
+def _source(given: argparse.Namespace) -> RowSource:
     fields = {name: value for name in MESSAGE_FIELDS if (value := getattr(given, f"field_{name}")) is not None}
-    return Source(given.source, Format(given.format), fields)
+    return RowSource(given.source, Format(given.format), fields)
 
 
-def _filter(given: argparse.Namespace) -> LetterFilter:
-    every = LetterFilter()
-    return LetterFilter(
+def _filter(given: argparse.Namespace) -> DeadLetterFilter:
+    every = DeadLetterFilter()
+    return DeadLetterFilter(
         failed_from=_millis(given.failed_from) if given.failed_from else every.failed_from,
         failed_before=_millis(given.failed_before) if given.failed_before else every.failed_before,
-        reason=Reason(given.reason) if given.reason else None,
+        reason=DeadLetterReason(given.reason) if given.reason else None,
         error_text=given.error_text,
         project=given.only_project,
     )

@@ -8,16 +8,16 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
-from millrace.api.dispatcher import LONE, SHARED, Dispatcher
-from millrace.api.pull import ROUTES
-from millrace.api.routes import Api
-from millrace.api.service import Service
+from millrace.aws.runtime import aws_runtime
+from millrace.aws.settings import Settings
 from millrace.definitions import load
-from millrace.settings import Settings
-from millrace.stores.dynamodb import dynamodb_client
-from millrace.stores.dynamodb.runtime import aws_runtime
+from millrace.http.routes import Api
+from millrace.pull.api import ROUTES
+from millrace.pull.dispatcher import LONE, SHARED, Dispatcher
+from millrace.pull.service import Service
+from millrace.stores.dynamodb.audit import DynamoAuditLog
+from millrace.stores.dynamodb.client import dynamodb_client
 from millrace.stores.dynamodb.tokens import DynamoTokens
-from millrace.stores.dynamodb.trail import DynamoTrail
 
 _making = Lock()
 
@@ -41,7 +41,7 @@ def _made() -> Api[Service]:
     pace = SHARED if os.environ.get("SHARED_PROCESS") else LONE
     dispatcher = Dispatcher(pace=pace, max_waiting=int(os.environ.get("MAX_WAITING_CONSUMERS") or 1_000))
     client, table = dynamodb_client(), settings.queue_table
-    tokens, trail = DynamoTokens(client, table), DynamoTrail(client, table)
+    tokens, trail = DynamoTokens(client, table), DynamoAuditLog(client, table)
     return Api(Service(aws_runtime(settings), load(settings.definitions), tokens, dispatcher, trail), ROUTES)
 
 

@@ -10,13 +10,13 @@ from functools import cache
 from typing import Any
 
 from functions.ingress.report import report
-from millrace.clock import system_clock
+from millrace.aws.enqueue_runtime import enqueue_runtime
+from millrace.aws.settings import Settings
 from millrace.definitions import load
-from millrace.ingress import Ingress, serve
-from millrace.ingress.at_once import commands_of
-from millrace.settings import Settings
+from millrace.model.clock import system_clock
 from millrace.signatures import SecretSource
-from millrace.stores.dynamodb.intake_runtime import intake_runtime
+from millrace.webhooks import Ingress, serve
+from millrace.webhooks.sync_commands import commands_of
 
 
 @cache
@@ -25,7 +25,7 @@ def ingress() -> Ingress:
     settings = Settings.from_environment(os.environ)
     return Ingress(
         load(settings.definitions),
-        intake_runtime(settings, os.environ),
+        enqueue_runtime(settings, os.environ),
         SecretSource(system_clock),
         default_tenant=settings.default_tenant,
         run_command=commands_of(os.environ.get("COMMANDS", "")),

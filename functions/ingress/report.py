@@ -11,7 +11,7 @@ from threading import Lock
 from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.metrics import Metrics, MetricUnit
 
-from millrace.ingress.serve import FAILED, REFUSED, Served
+from millrace.webhooks.serve import FAILED, REFUSED, Served
 
 logger = Logger(service="ingress")
 #: template.yaml names a namespace for each stack, so that two in one account stay apart.

@@ -7,8 +7,8 @@ import os
 import sys
 
 from functions.worker.handler import logger
-from millrace.work.deployment import station_from
-from millrace.work.process import Process
+from millrace.worker.deployment import station_from
+from millrace.worker.process import Process
 
 
 def main(arguments: list[str]) -> int:

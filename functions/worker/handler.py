@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 from aws_lambda_powertools.logging import Logger
 
-from millrace.work.attend import attend
-from millrace.work.deployment import station_from
-from millrace.work.events import read_event
-from millrace.work.gauges import emit_gauges
-from millrace.work.station import Station
-from millrace.work.time_left import TimeLeft
+from millrace.worker.deployment import station_from
+from millrace.worker.drainer import QueueDrainer
+from millrace.worker.events import read_event
+from millrace.worker.gauges import emit_gauges
+from millrace.worker.time_left import TimeLeft
+from millrace.worker.wakeup import handle_wakeup
 
 #: The parent of the library's own logger, so that its lines are structured too.
 logger = Logger(service="millrace")
@@ -26,7 +26,7 @@ class LambdaContext(Protocol):
 
 
 @cache
-def station() -> Station:
+def station() -> QueueDrainer:
     """What every invocation of this process shares; built with the first one."""
     return station_from(os.environ)
 
@@ -36,7 +36,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     wake = read_event(event)
     if wake.sweep:
         emit_gauges(station())
-    drained = attend(station(), wake, TimeLeft(context.get_remaining_time_in_millis))
+    drained = handle_wakeup(station(), wake, TimeLeft(context.get_remaining_time_in_millis))
     station().runtime.credits.give_back()
     if any(found.reason == "stuck" for found in drained):
         logger.error("Every thread hangs in a handler; this process ends.", extra={"action": "process_stuck"})

@@ -42,13 +42,13 @@ UNUSED = (
 )
 #: Parts of the library that no function imports.
 LEFT_OUT = (
-    "bulk",
     "cli",
     "client",
     "definitions/language",
-    "stores/memory.py",
-    "history_check.py",
-    "history_reading.py",
+    "history/checker.py",
+    "history/reader.py",
+    "spark",
+    "stores/memory",
 )
 
 

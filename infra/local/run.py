@@ -203,7 +203,7 @@ def prepare(places: Places) -> None:
     import boto3
     from botocore.exceptions import ClientError
 
-    from millrace.stores.dynamodb import TableNames
+    from millrace.stores.dynamodb.client import TableNames
     from millrace.stores.dynamodb.tables import create_tables
 
     names = TableNames(RESOURCES["QueueTable"], RESOURCES["DeadLetterTable"])

@@ -14,13 +14,13 @@ from rich.console import Console
 
 from infra.local.dynamodb import REGION
 from infra.local.places import RESOURCES, Places, write_privately
-from millrace.clock import system_clock
+from millrace.model.clock import system_clock
+from millrace.model.tokens import ANY_TENANT, Scope, issue, verify
 from millrace.signatures import Secret
 from millrace.signatures.presets import scheme_from
 from millrace.signatures.signing import deliver
-from millrace.stores.dynamodb import dynamodb_client
+from millrace.stores.dynamodb.client import dynamodb_client
 from millrace.stores.dynamodb.tokens import DynamoTokens
-from millrace.tokens import ANY_TENANT, Scope, issue, verify
 
 WEBHOOK = "PagerDutyAlert"
 QUEUE = "WebhookIngress"

@@ -10,8 +10,8 @@ from typing import Any
 
 from functions.admin.app import TABLE
 from infra.local.template import Template
-from millrace.api.pull import ROUTES
-from millrace.api.routes import Route
+from millrace.http.routes import Route
+from millrace.pull.api import ROUTES
 
 #: Everybody who might ask, in the order of the columns.
 NOBODY, MALFORMED, UNKNOWN = "no token", "malformed", "unknown"

@@ -16,22 +16,22 @@ from functions.ingress import handler as ingress
 from infra.local.gateway import Binding, Request, Response, answer
 from infra.local.template import Template
 from millrace.admin.service import AdminService
-from millrace.api.dispatcher import SHARED, Dispatcher
-from millrace.api.pull import ROUTES
-from millrace.api.routes import Api, Route
-from millrace.api.service import Service
-from millrace.claim import claim
-from millrace.clock import system_clock
-from millrace.dead_letters import list_dead_letters
-from millrace.enqueue import enqueue
-from millrace.finish import Failure, reject
-from millrace.message import Draft
-from millrace.queue import Runtime
-from millrace.stores.admin_memory import MemoryJobs, MemoryTrail
-from millrace.stores.dynamodb import DynamoStore
+from millrace.engine.claim import claim
+from millrace.engine.dead_letters import list_dead_letters
+from millrace.engine.enqueue import enqueue
+from millrace.engine.finish import RunFailure, reject
+from millrace.engine.queue import Runtime
+from millrace.http.routes import Api, Route
+from millrace.model.clock import system_clock
+from millrace.model.message import Draft
+from millrace.model.tokens import Scope, issue, revoke
+from millrace.pull.api import ROUTES
+from millrace.pull.dispatcher import SHARED, Dispatcher
+from millrace.pull.service import Service
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tokens import DynamoTokens
-from millrace.stores.memory import MemoryBlobs, MemoryStore
-from millrace.tokens import Scope, issue, revoke
+from millrace.stores.memory.admin import MemoryAdminJobs, MemoryAuditLog
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from tests.access.matrix import (
     ASKERS,
     EVERY_ROUTE,
@@ -109,7 +109,7 @@ class Deployment:
         queue = self.service.queue(HERE, "Jobs")
         enqueue(queue, Draft(b"dead"))
         (dying,) = claim(queue, owner="w").claims
-        reject(queue, dying.entry, dying.message, Failure("E", "e"))
+        reject(queue, dying.entry, dying.message, RunFailure("E", "e"))
         (letter,) = list_dead_letters(queue).items
         held_id = enqueue(queue, Draft(b"held")).message_id
         (held,) = claim(queue, owner="w", lease_ms=600_000).claims
@@ -131,8 +131,8 @@ class Deployment:
 def deployment(dynamo_store: DynamoStore, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     tokens = DynamoTokens(dynamo_store._calls.client, dynamo_store._names.queue)
     runtime = Runtime(MemoryStore(), MemoryBlobs(), chance=lambda: 0.5)
-    trail = MemoryTrail()
-    service = AdminService(runtime, DEFINITIONS, tokens, MemoryJobs(), trail)
+    trail = MemoryAuditLog()
+    service = AdminService(runtime, DEFINITIONS, tokens, MemoryAdminJobs(), trail)
     api = Api(Service(runtime, DEFINITIONS, tokens, Dispatcher(pace=SHARED), trail), ROUTES)
     gate = open_gate(runtime, HERE)
     monkeypatch.setattr(admin, "service", lambda: service)

@@ -7,9 +7,9 @@ import socket
 import pytest
 import urllib3
 
-from millrace.dead_letters import list_dead_letters
-from millrace.work.targets.address import AddressGuard, AddressRefused, resolve
-from millrace.work.targets.connections import guarded_pools
+from millrace.engine.dead_letters import list_dead_letters
+from millrace.worker.targets.address import AddressGuard, AddressRefused, resolve
+from millrace.worker.targets.connections import guarded_pools
 from tests.conftest import Bench
 from tests.worker.test_targets import Receiver, http_rig, put_n, receiver
 

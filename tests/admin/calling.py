@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.claim import claim
-from millrace.dead_letters import list_dead_letters
 from millrace.definitions import Definitions
-from millrace.enqueue import enqueue
-from millrace.finish import Failure, reject
-from millrace.message import DeadLetter, Draft
-from millrace.queue import Queue
+from millrace.engine.claim import claim
+from millrace.engine.dead_letters import list_dead_letters
+from millrace.engine.enqueue import enqueue
+from millrace.engine.finish import RunFailure, reject
+from millrace.engine.queue import Queue
+from millrace.model.message import DeadLetter, Draft
 from tests.consumer.calling import defined
 
 DEFINITIONS = Definitions(
@@ -101,7 +101,7 @@ def bury(
         body = draft.get("body", json.dumps({"number": number}).encode())
         enqueue(queue, Draft(**{**draft, "body": body}))
         (held,) = claim(queue, owner="worker-1", limit=1).claims
-        reject(queue, held.entry, held.message, Failure("ValueError", error))
+        reject(queue, held.entry, held.message, RunFailure("ValueError", error))
         if step:
             step()
     return list_dead_letters(queue, limit=500, newest_first=False).items

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 import functions.admin.app as admin
-from millrace.admin.jobs import Jobs
 from millrace.admin.service import AdminService
-from millrace.admin.trail import Trail
-from millrace.queue import Runtime
-from millrace.store import Store
-from millrace.stores.admin_memory import MemoryJobs, MemoryTrail
-from millrace.stores.dynamodb import DynamoStore
-from millrace.stores.dynamodb.jobs import DynamoJobs
+from millrace.engine.queue import Runtime
+from millrace.model.admin_jobs import AdminJobs
+from millrace.model.audit import AuditLog
+from millrace.stores.dynamodb.admin_jobs import DynamoAdminJobs
+from millrace.stores.dynamodb.audit import DynamoAuditLog
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tokens import DynamoTokens
-from millrace.stores.dynamodb.trail import DynamoTrail
-from millrace.stores.memory import MemoryBlobs
+from millrace.stores.interface import Store
+from millrace.stores.memory.admin import MemoryAdminJobs, MemoryAuditLog
+from millrace.stores.memory.queue import MemoryBlobs
 from tests.admin.calling import DEFINITIONS, Caller
 from tests.conftest import Clock
 
@@ -27,8 +27,8 @@ def service(dynamo_store: DynamoStore, clock: Clock) -> AdminService:
         Runtime(dynamo_store, MemoryBlobs(), clock=clock, chance=lambda: 0.5),
         DEFINITIONS,
         DynamoTokens(client, table),
-        DynamoJobs(client, table),
-        DynamoTrail(client, table),
+        DynamoAdminJobs(client, table),
+        DynamoAuditLog(client, table),
     )
 
 
@@ -39,11 +39,17 @@ def call(service: AdminService, tenant: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def jobs(store: Store) -> Jobs:
+def jobs(store: Store) -> AdminJobs:
     """Every store of jobs in turn."""
-    return DynamoJobs(store._calls.client, store._names.queue) if isinstance(store, DynamoStore) else MemoryJobs()
+    return (
+        DynamoAdminJobs(store._calls.client, store._names.queue)
+        if isinstance(store, DynamoStore)
+        else MemoryAdminJobs()
+    )
 
 
 @pytest.fixture
-def trail(store: Store) -> Trail:
-    return DynamoTrail(store._calls.client, store._names.queue) if isinstance(store, DynamoStore) else MemoryTrail()
+def trail(store: Store) -> AuditLog:
+    return (
+        DynamoAuditLog(store._calls.client, store._names.queue) if isinstance(store, DynamoStore) else MemoryAuditLog()
+    )

@@ -6,18 +6,19 @@ import sys
 
 from infra.local.dynamodb import REGION
 from millrace.admin.run_job import run_job_slice
-from millrace.queue import Queue, Runtime
-from millrace.stores.dynamodb import DynamoStore, dynamodb_client
-from millrace.stores.dynamodb.jobs import DynamoJobs
-from millrace.stores.memory import MemoryBlobs
+from millrace.engine.queue import Queue, Runtime
+from millrace.stores.dynamodb.admin_jobs import DynamoAdminJobs
+from millrace.stores.dynamodb.client import dynamodb_client
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.memory.queue import MemoryBlobs
 from tests.admin.calling import DEFINITIONS
 from tests.conftest import TABLES
 
 
-def opened(endpoint: str, tenant: str) -> tuple[Queue, DynamoJobs]:
+def opened(endpoint: str, tenant: str) -> tuple[Queue, DynamoAdminJobs]:
     client = dynamodb_client(endpoint_url=endpoint, region=REGION)
     runtime = Runtime(DynamoStore(client, TABLES), MemoryBlobs())
-    return runtime.queue(tenant, DEFINITIONS.queue("Jobs").spec), DynamoJobs(client, TABLES.queue)
+    return runtime.queue(tenant, DEFINITIONS.queue("Jobs").spec), DynamoAdminJobs(client, TABLES.queue)
 
 
 def main(endpoint: str, tenant: str, job_id: str) -> None:

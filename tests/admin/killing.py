@@ -10,13 +10,13 @@ import time
 from collections import Counter
 from dataclasses import replace
 
-from millrace.admin.jobs import Job, JobKind, Jobs, JobState
 from millrace.admin.run_job import LEASE_MS, run_job_slice
-from millrace.clock import system_clock
-from millrace.dead_letters import list_dead_letters
-from millrace.inspect import list_entries
-from millrace.message import Body, DeadLetter, Message, Place, Reason
-from millrace.queue import Queue
+from millrace.engine.dead_letters import list_dead_letters
+from millrace.engine.inspect import list_entries
+from millrace.engine.queue import Queue
+from millrace.model.admin_jobs import AdminJob, AdminJobKind, AdminJobs, AdminJobState
+from millrace.model.clock import system_clock
+from millrace.model.message import Body, DeadLetter, DeadLetterReason, Message, Place
 from millrace.stores.dynamodb.items import dead_letter_item
 from tests.admin.job_process import opened
 
@@ -36,7 +36,21 @@ def lay(queue: Queue, count: int) -> list[str]:
             failed_at, failed_at, now // 1000 + DAY_S, correlation_id=f"c{number}",
         )  # fmt: skip
         letters.append(
-            DeadLetter(message, failed_at, Reason.EXHAUSTED, "boom", "E", 3, 3, 50, "", "", (), (), now // 1000 + DAY_S)
+            DeadLetter(
+                message,
+                failed_at,
+                DeadLetterReason.EXHAUSTED,
+                "boom",
+                "E",
+                3,
+                3,
+                50,
+                "",
+                "",
+                (),
+                (),
+                now // 1000 + DAY_S,
+            )
         )
     for start in range(0, count, 25):
         requests = [{"PutRequest": {"Item": dead_letter_item(letter)}} for letter in letters[start : start + 25]]
@@ -63,25 +77,27 @@ def prove(engine_url: str, tenant: str, count: int) -> float:
     queue, jobs = opened(engine_url, tenant)
     ids = lay(queue, count)
     now = system_clock()
-    job = jobs.create(Job("j1", tenant, "Jobs", JobKind.REPLAY, now, "t", "olga", now // 1000 + DAY_S, total=count))
+    job = jobs.create(
+        AdminJob("j1", tenant, "Jobs", AdminJobKind.REPLAY, now, "t", "olga", now // 1000 + DAY_S, total=count)
+    )
     began = time.monotonic()
     for share in (0.4, 0.7):
         _run_and_kill(engine_url, tenant, queue, wanted=int(count * share))
         kept = jobs.get(tenant, "Jobs", "j1")
         assert kept is not None
-        assert kept.state is JobState.RUNNING
+        assert kept.state is AdminJobState.RUNNING
         assert 0 < kept.done < count
         assert run_job_slice(jobs, queue, job, lambda: 60_000).job.done == kept.done, "the dead runner's lease holds"
         _end_lease(jobs, kept)
     ran = run_job_slice(jobs, queue, job, lambda: 900_000)
     took = time.monotonic() - began
-    assert (ran.job.state, ran.job.done, ran.job.skipped, ran.job.failed) == (JobState.DONE, count, 0, 0)
+    assert (ran.job.state, ran.job.done, ran.job.skipped, ran.job.failed) == (AdminJobState.DONE, count, 0, 0)
     assert origins(queue) == Counter(ids), "each exactly once"
     assert all(letter.replay_job == "j1" for letter in list_dead_letters(queue, limit=500).items)
     return took
 
 
-def _end_lease(jobs: Jobs, job: Job) -> None:
+def _end_lease(jobs: AdminJobs, job: AdminJob) -> None:
     """As if the dead runner's lease had run out by itself: nobody gave it back."""
     late = system_clock() + LEASE_MS
     taken = jobs.take(replace(job, lease_token="gone", lease_until=late), late)

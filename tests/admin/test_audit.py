@@ -6,10 +6,10 @@ import pytest
 
 from millrace.admin.routes import ROUTES
 from millrace.admin.service import AdminService
-from millrace.admin.trail import YEAR_SECONDS, Deed, DeedFilter, Trail, list_deeds
-from millrace.api.pull import ROUTES as PULL_ROUTES
-from millrace.api.routes import Api
-from millrace.errors import StoreUnavailable
+from millrace.http.routes import Api
+from millrace.model.audit import YEAR_SECONDS, AuditEvent, AuditFilter, AuditLog, list_audit_events
+from millrace.model.errors import StoreUnavailable
+from millrace.pull.api import ROUTES as PULL_ROUTES
 from tests.admin.calling import Caller, bury
 from tests.conftest import NOON, Clock
 from tests.consumer.calling import Caller as PullCaller
@@ -42,7 +42,7 @@ def test_looking_leaves_no_deed(call: Caller) -> None:
 
 
 def test_without_a_deed_nothing_is_done(call: Caller, service: AdminService, monkeypatch: pytest.MonkeyPatch) -> None:
-    def silent(deed: Deed) -> None:
+    def silent(deed: AuditEvent) -> None:
         raise StoreUnavailable("no answer")
 
     monkeypatch.setattr(service.trail, "begin", silent)
@@ -53,7 +53,7 @@ def test_without_a_deed_nothing_is_done(call: Caller, service: AdminService, mon
 def test_a_change_that_happened_is_answered_though_its_outcome_was_not_written(
     call: Caller, service: AdminService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def silent(deed: Deed) -> bool:
+    def silent(deed: AuditEvent) -> bool:
         raise StoreUnavailable("no answer")
 
     monkeypatch.setattr(service.trail, "end", silent)
@@ -96,30 +96,30 @@ def test_no_route_changes_the_trail() -> None:
     assert [route.method for route in ROUTES if route.path.startswith("/admin/audit")] == ["GET"]
 
 
-def _deed(tenant: str, number: int, **more: str) -> Deed:
+def _deed(tenant: str, number: int, **more: str) -> AuditEvent:
     at = NOON + number
-    return Deed(f"d{number}", at, tenant, "t1", "olga", "admin_pause", at // 1000 + YEAR_SECONDS, **more)
+    return AuditEvent(f"d{number}", at, tenant, "t1", "olga", "admin_pause", at // 1000 + YEAR_SECONDS, **more)
 
 
-def test_deeds_page_newest_first_and_filter(trail: Trail, tenant: str) -> None:
+def test_deeds_page_newest_first_and_filter(trail: AuditLog, tenant: str) -> None:
     for number in range(7):
         trail.begin(_deed(tenant, number, queue="Jobs" if number % 2 else "Wide"))
-    first = list_deeds(trail, tenant, limit=3)
-    second = list_deeds(trail, tenant, limit=3, cursor=first.next)
-    third = list_deeds(trail, tenant, limit=3, cursor=second.next)
+    first = list_audit_events(trail, tenant, limit=3)
+    second = list_audit_events(trail, tenant, limit=3, cursor=first.next)
+    third = list_audit_events(trail, tenant, limit=3, cursor=second.next)
     assert [deed.id for page in (first, second, third) for deed in page.items] == [f"d{n}" for n in range(6, -1, -1)]
     assert third.next is None
-    only = DeedFilter(queue="Jobs", since=NOON + 2, before=NOON + 6)
-    assert [deed.id for deed in list_deeds(trail, tenant, only=only).items] == ["d5", "d3"]
+    only = AuditFilter(queue="Jobs", since=NOON + 2, before=NOON + 6)
+    assert [deed.id for deed in list_audit_events(trail, tenant, only=only).items] == ["d5", "d3"]
 
 
-def test_an_outcome_is_written_once(trail: Trail, tenant: str, clock: Clock) -> None:
+def test_an_outcome_is_written_once(trail: AuditLog, tenant: str, clock: Clock) -> None:
     deed = _deed(tenant, 1)
     trail.begin(deed)
-    assert trail.end(Deed(**{**_fields(deed), "outcome": "ok", "ended_at": NOON}))
-    assert not trail.end(Deed(**{**_fields(deed), "outcome": "not_found"}))
-    assert [found.outcome for found in list_deeds(trail, tenant).items] == ["ok"]
+    assert trail.end(AuditEvent(**{**_fields(deed), "outcome": "ok", "ended_at": NOON}))
+    assert not trail.end(AuditEvent(**{**_fields(deed), "outcome": "not_found"}))
+    assert [found.outcome for found in list_audit_events(trail, tenant).items] == ["ok"]
 
 
-def _fields(deed: Deed) -> dict[str, object]:
+def _fields(deed: AuditEvent) -> dict[str, object]:
     return {name: getattr(deed, name) for name in deed.__slots__}

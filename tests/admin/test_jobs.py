@@ -9,16 +9,16 @@ from dataclasses import replace
 import pytest
 
 from millrace.admin import run_job
-from millrace.admin.jobs import Job, JobKind, Jobs, JobState
 from millrace.admin.run_job import run_job_slice
 from millrace.admin.service import AdminService
-from millrace.claim import claim
-from millrace.dead_letters import LetterFilter, list_dead_letters, mark_replays_in_doubt, replay
-from millrace.enqueue import enqueue
-from millrace.finish import Failure, ack, reject
-from millrace.inspect import list_entries
-from millrace.message import Draft
-from millrace.queue import Queue
+from millrace.engine.claim import claim
+from millrace.engine.dead_letters import DeadLetterFilter, list_dead_letters, mark_replays_in_doubt, replay
+from millrace.engine.enqueue import enqueue
+from millrace.engine.finish import RunFailure, ack, reject
+from millrace.engine.inspect import list_entries
+from millrace.engine.queue import Queue
+from millrace.model.admin_jobs import AdminJob, AdminJobKind, AdminJobs, AdminJobState
+from millrace.model.message import Draft
 from tests.admin.calling import Caller, bury
 from tests.conftest import NOON, Bench, Clock
 
@@ -33,8 +33,10 @@ def long() -> int:
     return HOUR_MS
 
 
-def started(bench: Bench, jobs: Jobs, queue: Queue, kind: JobKind = JobKind.REPLAY, **more: object) -> Job:
-    job = Job("j1", bench.tenant, queue.spec.name, kind, bench.clock.now, "t1", "olga", NOON // 1000 + 1, **more)  # type: ignore[arg-type]
+def started(
+    bench: Bench, jobs: AdminJobs, queue: Queue, kind: AdminJobKind = AdminJobKind.REPLAY, **more: object
+) -> AdminJob:
+    job = AdminJob("j1", bench.tenant, queue.spec.name, kind, bench.clock.now, "t1", "olga", NOON // 1000 + 1, **more)  # type: ignore[arg-type]
     return jobs.create(job)
 
 
@@ -50,16 +52,16 @@ def dead(bench: Bench, queue: Queue, count: int, **draft: object) -> list[str]:
     return [letter.message.id for letter in letters]
 
 
-def test_a_replay_job_replays_oldest_first_and_counts(bench: Bench, jobs: Jobs) -> None:
+def test_a_replay_job_replays_oldest_first_and_counts(bench: Bench, jobs: AdminJobs) -> None:
     queue = bench.queue()
     ids = dead(bench, queue, 7)
     ran = run_job_slice(jobs, queue, started(bench, jobs, queue), long)
-    assert (ran.job.state, ran.job.done, ran.more) == (JobState.DONE, 7, False)
+    assert (ran.job.state, ran.job.done, ran.more) == (AdminJobState.DONE, 7, False)
     assert origins(queue) == ids
     assert jobs.get(bench.tenant, "Jobs", "j1") == ran.job
 
 
-def test_what_dies_again_meanwhile_is_not_replayed_again(bench: Bench, jobs: Jobs) -> None:
+def test_what_dies_again_meanwhile_is_not_replayed_again(bench: Bench, jobs: AdminJobs) -> None:
     queue = bench.queue()
     dead(bench, queue, 2)
     job = started(bench, jobs, queue)
@@ -67,34 +69,36 @@ def test_what_dies_again_meanwhile_is_not_replayed_again(bench: Bench, jobs: Job
     assert run_job_slice(jobs, queue, job, lambda: next(left)).job.done == 1
     bench.clock.forward(1)
     (held,) = claim(queue, owner="w", limit=10).claims
-    reject(queue, held.entry, held.message, Failure("ValueError", "again"))
+    reject(queue, held.entry, held.message, RunFailure("ValueError", "again"))
     assert len(list_dead_letters(queue).items) == 3
     ran = run_job_slice(jobs, queue, job, long)
-    assert (ran.job.state, ran.job.done) == (JobState.DONE, 2)
+    assert (ran.job.state, ran.job.done) == (AdminJobState.DONE, 2)
 
 
-def test_a_filter_narrows_the_job(bench: Bench, jobs: Jobs) -> None:
+def test_a_filter_narrows_the_job(bench: Bench, jobs: AdminJobs) -> None:
     queue = bench.queue()
     dead(bench, queue, 3, project="billing")
     wanted = dead(bench, queue, 2, project="search")[3:]
-    ran = run_job_slice(jobs, queue, started(bench, jobs, queue, only=LetterFilter(project="search")), long)
+    ran = run_job_slice(jobs, queue, started(bench, jobs, queue, only=DeadLetterFilter(project="search")), long)
     assert ran.job.done == 2
     assert origins(queue) == wanted
 
 
-def test_what_was_replayed_before_is_left_out_unless_asked_for(bench: Bench, jobs: Jobs) -> None:
+def test_what_was_replayed_before_is_left_out_unless_asked_for(bench: Bench, jobs: AdminJobs) -> None:
     queue = bench.queue()
     dead(bench, queue, 3)
     replay(queue, list_dead_letters(queue).items[0], "one:x")
     ran = run_job_slice(jobs, queue, started(bench, jobs, queue), long)
     assert (ran.job.done, ran.job.skipped) == (2, 1)
-    again = jobs.create(replace(ran.job, id="j2", state=JobState.RUNNING, again=True, position="", done=0, skipped=0))
+    again = jobs.create(
+        replace(ran.job, id="j2", state=AdminJobState.RUNNING, again=True, position="", done=0, skipped=0)
+    )
     assert run_job_slice(jobs, queue, again, long).job.done == 3
 
 
 @pytest.mark.parametrize("dies_after", range(1, 14))
 def test_a_job_killed_anywhere_replays_each_letter_once(
-    bench: Bench, jobs: Jobs, monkeypatch: pytest.MonkeyPatch, dies_after: int
+    bench: Bench, jobs: AdminJobs, monkeypatch: pytest.MonkeyPatch, dies_after: int
 ) -> None:
     """Killed before each of its writes in turn, at small pages, then taken over."""
     monkeypatch.setattr(run_job, "PAGE", 2)
@@ -120,17 +124,19 @@ def test_a_job_killed_anywhere_replays_each_letter_once(
     mortal(jobs, "save")
     with pytest.raises(Killed):
         run_job_slice(jobs, queue, job, long)
-    assert run_job_slice(jobs, bench.queue(), job, long).job.state is JobState.RUNNING, "the lease still holds"
+    assert run_job_slice(jobs, bench.queue(), job, long).job.state is AdminJobState.RUNNING, "the lease still holds"
     bench.clock.forward(run_job.LEASE_MS + 400_000)
     ran = run_job_slice(jobs, bench.queue(), job, long)
-    assert (ran.job.state, ran.job.done) == (JobState.DONE, 5)
+    assert (ran.job.state, ran.job.done) == (AdminJobState.DONE, 5)
     claimed = claim(queue, owner="w", limit=20).claims
     assert sorted(held.message.origin for held in claimed) == sorted(ids)
 
 
-def test_a_letter_in_doubt_is_found_though_its_window_is_over_and_its_message_done(bench: Bench, jobs: Jobs) -> None:
+def test_a_letter_in_doubt_is_found_though_its_window_is_over_and_its_message_done(
+    bench: Bench, jobs: AdminJobs
+) -> None:
     """Died between the replay and its mark; the new message ended and its idempotency window with it."""
-    from millrace.spec import Idempotency
+    from millrace.model.queue_spec import Idempotency
 
     queue = bench.queue(idempotency=Idempotency(window_seconds=1))
     dead(bench, queue, 1)
@@ -151,19 +157,21 @@ def test_a_letter_in_doubt_is_found_though_its_window_is_over_and_its_message_do
     assert mark_replays_in_doubt(queue, [marked], "j1") == [marked]
 
 
-def test_a_slice_ends_in_time_and_the_next_goes_on(bench: Bench, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slice_ends_in_time_and_the_next_goes_on(
+    bench: Bench, jobs: AdminJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queue = bench.queue()
     ids = dead(bench, queue, 6)
     job = started(bench, jobs, queue)
     left = iter([10_000, 10_000, 10_000, 0])
     first = run_job_slice(jobs, queue, job, lambda: next(left))
-    assert (first.job.state, first.job.done, first.more) == (JobState.RUNNING, 3, True)
+    assert (first.job.state, first.job.done, first.more) == (AdminJobState.RUNNING, 3, True)
     second = run_job_slice(jobs, queue, job, long)
-    assert (second.job.state, second.job.done) == (JobState.DONE, 6)
+    assert (second.job.state, second.job.done) == (AdminJobState.DONE, 6)
     assert origins(queue) == ids
 
 
-def test_one_runner_at_a_time(bench: Bench, jobs: Jobs) -> None:
+def test_one_runner_at_a_time(bench: Bench, jobs: AdminJobs) -> None:
     queue = bench.queue()
     dead(bench, queue, 2)
     job = started(bench, jobs, queue)
@@ -181,7 +189,7 @@ def test_one_runner_at_a_time(bench: Bench, jobs: Jobs) -> None:
     assert saved.done == 1
 
 
-def test_a_runner_that_lost_its_lease_stops(bench: Bench, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runner_that_lost_its_lease_stops(bench: Bench, jobs: AdminJobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_job, "SAVE_EVERY", 1)
     queue = bench.queue()
     dead(bench, queue, 5)
@@ -201,7 +209,7 @@ def test_a_runner_that_lost_its_lease_stops(bench: Bench, jobs: Jobs, monkeypatc
 
 
 def test_a_cancelled_job_stops_keeps_its_counts_and_can_be_resumed(
-    bench: Bench, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, jobs: AdminJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_job, "SAVE_EVERY", 1)
     queue = bench.queue()
@@ -215,18 +223,18 @@ def test_a_cancelled_job_stops_keeps_its_counts_and_can_be_resumed(
         return HOUR_MS
 
     ran = run_job_slice(jobs, queue, job, cancel_on_third)
-    assert (ran.job.state, ran.job.done) == (JobState.CANCELLED, 3)
+    assert (ran.job.state, ran.job.done) == (AdminJobState.CANCELLED, 3)
     assert run_job_slice(jobs, queue, job, long).job.done == 3, "an ended job is not run"
     reopened = jobs.reopen(bench.tenant, "Jobs", "j1", bench.clock.now)
     assert reopened is not None
     assert reopened.open
     ran = run_job_slice(jobs, queue, reopened, long)
-    assert (ran.job.state, ran.job.done) == (JobState.DONE, 6)
+    assert (ran.job.state, ran.job.done) == (AdminJobState.DONE, 6)
     assert origins(queue) == ids
 
 
-def test_a_full_queue_is_waited_for_not_overrun(bench: Bench, jobs: Jobs) -> None:
-    from millrace.spec import Retention
+def test_a_full_queue_is_waited_for_not_overrun(bench: Bench, jobs: AdminJobs) -> None:
+    from millrace.model.queue_spec import Retention
 
     queue = bench.queue(retention=Retention(max_depth=2))
     dead(bench, queue, 5)
@@ -240,12 +248,12 @@ def test_a_full_queue_is_waited_for_not_overrun(bench: Bench, jobs: Jobs) -> Non
             ack(queue, [held.entry])
 
     ran = run_job_slice(jobs, queue, job, long, sleep=sleep)
-    assert (ran.job.state, ran.job.done, ran.job.note) == (JobState.DONE, 5, "")
+    assert (ran.job.state, ran.job.done, ran.job.note) == (AdminJobState.DONE, 5, "")
     assert len(slept) >= 3
 
 
-def test_a_job_on_a_full_queue_says_so_when_its_time_is_up(bench: Bench, jobs: Jobs) -> None:
-    from millrace.spec import Retention
+def test_a_job_on_a_full_queue_says_so_when_its_time_is_up(bench: Bench, jobs: AdminJobs) -> None:
+    from millrace.model.queue_spec import Retention
 
     queue = bench.queue(retention=Retention(max_depth=1))
     dead(bench, queue, 2)
@@ -254,11 +262,11 @@ def test_a_job_on_a_full_queue_says_so_when_its_time_is_up(bench: Bench, jobs: J
         jobs, queue, started(bench, jobs, queue), lambda: end - bench.clock.now,
         sleep=lambda seconds: bench.clock.forward(int(seconds * 1000)),
     )  # fmt: skip
-    assert (ran.job.state, ran.job.done, ran.more) == (JobState.RUNNING, 1, False)
+    assert (ran.job.state, ran.job.done, ran.more) == (AdminJobState.RUNNING, 1, False)
     assert "full" in ran.job.note
 
 
-def test_the_rate_holds(bench: Bench, jobs: Jobs) -> None:
+def test_the_rate_holds(bench: Bench, jobs: AdminJobs) -> None:
     queue = bench.queue()
     dead(bench, queue, 5)
     before = bench.clock.now
@@ -268,18 +276,18 @@ def test_the_rate_holds(bench: Bench, jobs: Jobs) -> None:
     assert times == [0, 500, 1000, 1500, 2000]
 
 
-def test_a_letter_that_cannot_be_replayed_is_counted_and_named(bench: Bench, jobs: Jobs) -> None:
+def test_a_letter_that_cannot_be_replayed_is_counted_and_named(bench: Bench, jobs: AdminJobs) -> None:
     queue = bench.queue()
     ids = dead(bench, queue, 2, body=b"x" * 50)
     narrow = bench.queue(max_body_bytes=10)
     ran = run_job_slice(jobs, narrow, started(bench, jobs, queue), long)
-    assert (ran.job.state, ran.job.failed, ran.job.done) == (JobState.DONE, 2, 0)
+    assert (ran.job.state, ran.job.failed, ran.job.done) == (AdminJobState.DONE, 2, 0)
     assert ids[0] in ran.job.failures.splitlines()[0]
 
 
 @pytest.mark.parametrize("ordering", ["fifo", "per_key"])
-def test_replay_keeps_the_order_of_each_key(bench: Bench, jobs: Jobs, ordering: str) -> None:
-    from millrace.spec import Ordering
+def test_replay_keeps_the_order_of_each_key(bench: Bench, jobs: AdminJobs, ordering: str) -> None:
+    from millrace.model.queue_spec import Ordering
 
     queue = bench.queue(ordering=Ordering(ordering))
     for number in range(6):
@@ -287,7 +295,7 @@ def test_replay_keeps_the_order_of_each_key(bench: Bench, jobs: Jobs, ordering: 
         bench.clock.forward(1)
     for _ in range(6):
         (held,) = claim(queue, owner="w", limit=1).claims
-        reject(queue, held.entry, held.message, Failure("E", "e"))
+        reject(queue, held.entry, held.message, RunFailure("E", "e"))
         bench.clock.forward(1)
     run_job_slice(jobs, queue, started(bench, jobs, queue), long)
     seen: dict[str, list[int]] = {"k0": [], "k1": []}
@@ -298,29 +306,29 @@ def test_replay_keeps_the_order_of_each_key(bench: Bench, jobs: Jobs, ordering: 
     assert seen == {"k0": [0, 2, 4], "k1": [1, 3, 5]}
 
 
-def test_bulk_purge_forgets_what_the_filter_finds(bench: Bench, jobs: Jobs) -> None:
+def test_bulk_purge_forgets_what_the_filter_finds(bench: Bench, jobs: AdminJobs) -> None:
     queue = bench.queue()
     dead(bench, queue, 3, error="old")
     dead(bench, queue, 2, error="new")
-    job = started(bench, jobs, queue, JobKind.PURGE_LETTERS, only=LetterFilter(error_text="old"))
+    job = started(bench, jobs, queue, AdminJobKind.PURGE_LETTERS, only=DeadLetterFilter(error_text="old"))
     assert run_job_slice(jobs, queue, job, long).job.done == 3
     assert [letter.error for letter in list_dead_letters(queue).items] == ["new", "new"]
     assert queue.state(fresh=True).dead_letters(queue.now(), 86_400) == 2
 
 
-def test_purging_a_queue_leaves_what_is_held(bench: Bench, jobs: Jobs) -> None:
+def test_purging_a_queue_leaves_what_is_held(bench: Bench, jobs: AdminJobs) -> None:
     queue = bench.queue()
     for _ in range(30):
         enqueue(queue, Draft(b"{}"))
     (held,) = claim(queue, owner="w", limit=1).claims
-    ran = run_job_slice(jobs, queue, started(bench, jobs, queue, JobKind.PURGE_QUEUE), long)
-    assert (ran.job.state, ran.job.done, ran.job.skipped) == (JobState.DONE, 29, 1)
+    ran = run_job_slice(jobs, queue, started(bench, jobs, queue, AdminJobKind.PURGE_QUEUE), long)
+    assert (ran.job.state, ran.job.done, ran.job.skipped) == (AdminJobState.DONE, 29, 1)
     assert [entry.id for entry in list_entries(queue).items] == [held.message.id]
 
 
-def test_jobs_are_listed_newest_first_by_queue_and_while_open(jobs: Jobs, bench: Bench) -> None:
+def test_jobs_are_listed_newest_first_by_queue_and_while_open(jobs: AdminJobs, bench: Bench) -> None:
     for number, name in enumerate(("A", "B", "A")):
-        jobs.create(Job(f"j{number}", bench.tenant, name, JobKind.REPLAY, NOON + number, "t", "olga", 1))
+        jobs.create(AdminJob(f"j{number}", bench.tenant, name, AdminJobKind.REPLAY, NOON + number, "t", "olga", 1))
     assert [job.id for job in jobs.list_jobs(bench.tenant)] == ["j2", "j1", "j0"]
     assert [job.id for job in jobs.list_jobs(bench.tenant, "A")] == ["j2", "j0"]
     assert {job.id for job in jobs.list_open() if job.tenant == bench.tenant} == {"j0", "j1", "j2"}
@@ -349,7 +357,7 @@ def test_a_job_over_http_from_start_to_end(call: Caller, service: AdminService, 
 
     queue = service.queue(call.tenant, "Jobs")
     bury(queue, 4, step=lambda: clock.forward(1))
-    summoned: list[Job] = []
+    summoned: list[AdminJob] = []
     service.summon = summoned.append
     asked = {"kind": "replay", "filter": {"reason": "rejected"}, "rate": 100}
     key = {"idempotency-key": "k1"}

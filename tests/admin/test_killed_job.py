@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millrace.stores.dynamodb import TableNames
+from millrace.stores.dynamodb.client import TableNames
 from tests.admin.killing import prove
 
 

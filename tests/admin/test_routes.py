@@ -14,12 +14,12 @@ import pytest
 import functions.admin.app as admin
 from millrace.admin.routes import ROUTES
 from millrace.admin.service import AdminService
-from millrace.api.pull import document
-from millrace.claim import claim
 from millrace.definitions import load
-from millrace.enqueue import enqueue, enqueue_all
-from millrace.finish import Failure, ack, nack
-from millrace.message import Draft
+from millrace.engine.claim import claim
+from millrace.engine.enqueue import enqueue, enqueue_all
+from millrace.engine.finish import RunFailure, ack, nack
+from millrace.model.message import Draft
+from millrace.pull.api import document
 from tests.admin.calling import Caller, bury
 from tests.conftest import Clock
 
@@ -85,7 +85,7 @@ def test_a_message_shows_its_whole_life(call: Caller, service: AdminService, clo
         clock.forward(10_000)
         (held,) = claim(queue, owner="worker-1", limit=1).claims
         clock.forward(100)
-        nack(queue, held.entry, held.message, Failure("TimeoutError", "no answer"), lost=held.lost)
+        nack(queue, held.entry, held.message, RunFailure("TimeoutError", "no answer"), lost=held.lost)
     shown = call.ok("GET", f"/admin/queues/Jobs/messages/{receipt.message_id}")
     assert shown["phase"] == "dead"
     assert shown["body"] == {"a": 1}
@@ -265,7 +265,7 @@ def test_requests_served_at_once_do_not_mix(call: Caller, tenant: str, monkeypat
 
 
 def test_a_fault_of_ours_shows_nothing_of_itself(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("millrace.admin.looking.show_queue_row", lambda *_: 1 / 0)
+    monkeypatch.setattr("millrace.admin.inspect.show_queue_row", lambda *_: 1 / 0)
     got = call("GET", "/admin/queues")
     assert (got.status, got.json["code"]) == (500, "internal")
     assert b"division" not in got.content

@@ -28,14 +28,15 @@ from rich.table import Table
 
 from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal, find_java
 from millrace.definitions.language.compiler import compile_files
-from millrace.enqueue import enqueue_all
-from millrace.message import Draft
-from millrace.queue import Runtime
-from millrace.spec import QueueSpec
-from millrace.stores.dynamodb import DynamoStore, TableNames
-from millrace.stores.dynamodb.lean import lean_client
+from millrace.engine.enqueue import enqueue_all
+from millrace.engine.queue import Runtime
+from millrace.model.message import Draft
+from millrace.model.queue_spec import QueueSpec
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.minimal_client import minimal_client
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
-from millrace.stores.memory import MemoryBlobs
+from millrace.stores.memory.queue import MemoryBlobs
 
 TABLES = TableNames("millrace-bulk-queue", "millrace-bulk-dead-letters")
 PROCESSES, THREADS, BATCH = 2, 6, 25
@@ -179,7 +180,7 @@ def send_bare(url: str, name: str, first: int, count: int, gate: Any, answers: A
         enqueue_all(queue, [Draft(json.dumps(r).encode(), idempotency_key=r["id"], run=name) for r in rows])
     # Entry and message batches follow each other, as the protocol has them.
     pairs = [recorder.batches[n : n + 2] for n in range(0, len(recorder.batches), 2)]
-    client = lean_client({**CREDENTIALS, "AWS_REGION": REGION, "AWS_ENDPOINT_URL_DYNAMODB": url})
+    client = minimal_client({**CREDENTIALS, "AWS_REGION": REGION, "AWS_ENDPOINT_URL_DYNAMODB": url})
 
     def send(pair: list[list[dict[str, Any]]]) -> None:
         for statements in pair:

@@ -25,16 +25,17 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
-from millrace.claim import claim
-from millrace.enqueue import enqueue, enqueue_all
-from millrace.finish import ack
-from millrace.message import Draft
-from millrace.queue import Queue, Runtime
-from millrace.spec import QueueSpec
-from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
-from millrace.stores.dynamodb.lean import LeanClient, lean_client
+from millrace.engine.claim import claim
+from millrace.engine.enqueue import enqueue, enqueue_all
+from millrace.engine.finish import ack
+from millrace.engine.queue import Queue, Runtime
+from millrace.model.message import Draft
+from millrace.model.queue_spec import QueueSpec
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.minimal_client import MinimalClient, minimal_client
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
-from millrace.stores.memory import MemoryBlobs
+from millrace.stores.memory.queue import MemoryBlobs
 from tests.bench.classic import ClassicQueue
 from tests.bench.depth import measure_depths
 from tests.bench.floor import RecordingClient, redirected, replay
@@ -87,7 +88,7 @@ def body(luck: random.Random) -> bytes:
 class Engine:
     """The library on its tables; remembers its calls for the floor."""
 
-    def __init__(self, client: DynamoDBClient | LeanClient, names: TableNames) -> None:
+    def __init__(self, client: DynamoDBClient | MinimalClient, names: TableNames) -> None:
         self.recorder = RecordingClient(client)
         store = DynamoStore(cast("DynamoDBClient", self.recorder), names)
         self.queue: Queue = Runtime(store, MemoryBlobs()).queue("bench", QueueSpec("Bench"))
@@ -154,7 +155,7 @@ def measure(client: DynamoDBClient, rounds: int, singles: int, tick: Callable[[]
         create_tables(names, endpoint_url=client.meta.endpoint_url, region=REGION)
     ClassicQueue.create_table(client)
     luck = random.Random(1)
-    lean = lean_client({**CREDENTIALS, "AWS_ENDPOINT_URL_DYNAMODB": client.meta.endpoint_url})
+    lean = minimal_client({**CREDENTIALS, "AWS_ENDPOINT_URL_DYNAMODB": client.meta.endpoint_url})
     contenders = Contenders(Engine(client, HERE), Engine(lean, LEAN_TABLES), client, ClassicQueue(client, "bench"))
     figures: Figures = defaultdict(list)
     for number in range(rounds + 1):

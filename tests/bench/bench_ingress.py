@@ -52,7 +52,7 @@ print(time.perf_counter() - wall, time.process_time() - cpu)
 
 def stripe_event(number: int) -> dict[str, Any]:
     """A signed payment of about 1 KB, each with an id of its own."""
-    from millrace.clock import system_clock
+    from millrace.model.clock import system_clock
     from millrace.signatures import PRESETS, Secret
     from millrace.signatures.signing import deliver
     from tests.ingress.gate import v2
@@ -80,7 +80,7 @@ def bench_cpu() -> float:
     """CPU of an accepted webhook over that of two bare puts; the median of rounds taken in turns."""
     import boto3
 
-    from millrace.stores.dynamodb import TableNames
+    from millrace.stores.dynamodb.client import TableNames
     from millrace.stores.dynamodb.tables import create_tables
 
     for name in [name for name in os.environ if name.startswith("AWS_")]:

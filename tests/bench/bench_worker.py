@@ -25,15 +25,16 @@ from rich.console import Console
 from rich.table import Table
 
 from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
-from millrace.enqueue import enqueue_all
-from millrace.message import Draft
-from millrace.queue import Queue, Runtime
-from millrace.spec import Idempotency, QueueSpec
-from millrace.stores.dynamodb import DynamoStore, TableNames
-from millrace.stores.dynamodb.lean import LeanClient, lean_client
+from millrace.engine.enqueue import enqueue_all
+from millrace.engine.queue import Queue, Runtime
+from millrace.model.message import Draft
+from millrace.model.queue_spec import Idempotency, QueueSpec
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.minimal_client import MinimalClient, minimal_client
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
-from millrace.stores.memory import MemoryBlobs
-from millrace.work import Worker, WorkerSettings
+from millrace.stores.memory.queue import MemoryBlobs
+from millrace.worker import Worker, WorkerSettings
 from tests.bench.classic import ClassicQueue
 from tests.bench.floor import RecordingClient, redirected, replay
 from tests.bench.peers import Skipped, procrastinate_rate, rq_rate
@@ -68,8 +69,8 @@ class Course:
 
     def __init__(self, url: str, messages: int) -> None:
         environment = {**CREDENTIALS, "AWS_REGION": REGION, "AWS_ENDPOINT_URL_DYNAMODB": url}
-        client = lean_client(environment)
-        assert isinstance(client, LeanClient)
+        client = minimal_client(environment)
+        assert isinstance(client, MinimalClient)
         self.client = client
         self.messages = messages
 
@@ -134,7 +135,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _boto(url: str) -> DynamoDBClient:
-    from millrace.stores.dynamodb import dynamodb_client
+    from millrace.stores.dynamodb.client import dynamodb_client
 
     return dynamodb_client(endpoint_url=url, region=REGION)
 

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from millrace.claim import claim
-from millrace.finish import release
-from millrace.ids import Orders
-from millrace.lanes import ready_place
-from millrace.message import Body, Entry, Message
-from millrace.queue import Queue, Runtime
-from millrace.spec import QueueSpec
-from millrace.stores.dynamodb import DynamoStore, TableNames
+from millrace.engine.claim import claim
+from millrace.engine.finish import release
+from millrace.engine.queue import Queue, Runtime
+from millrace.model.ids import Orders
+from millrace.model.keys import ready_place
+from millrace.model.message import Body, Entry, Message
+from millrace.model.queue_spec import QueueSpec
+from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.items import Item, entry_item, message_item
-from millrace.stores.memory import MemoryBlobs
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.memory.queue import MemoryBlobs
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from millrace.stores.dynamodb import TableNames
-from millrace.stores.dynamodb.lean import LeanClient
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.minimal_client import MinimalClient
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -16,7 +16,7 @@ Call = tuple[str, dict[str, Any]]
 class RecordingClient:
     """Passes each call on to a client and keeps what was asked."""
 
-    def __init__(self, client: DynamoDBClient | LeanClient) -> None:
+    def __init__(self, client: DynamoDBClient | MinimalClient) -> None:
         self._client = client
         self.calls: list[Call] = []
 

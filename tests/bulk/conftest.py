@@ -18,10 +18,11 @@ import pytest
 from infra.local.dynamodb import REGION, find_java
 from millrace.definitions import load
 from millrace.definitions.language.compiler import compile_files
-from millrace.message import Entry, Message
-from millrace.queue import Queue, Runtime
-from millrace.stores.dynamodb import DynamoStore, TableNames
-from millrace.stores.memory import MemoryBlobs
+from millrace.engine.queue import Queue, Runtime
+from millrace.model.message import Entry, Message
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.memory.queue import MemoryBlobs
 
 SOURCE = Path(__file__).with_name("bulk.millrace")
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from millrace.bulk.rows import Copy, Outcome, Position, Reported, Row
-from millrace.bulk.writing import Writer, Writing
-from millrace.errors import StoreUnavailable
-from millrace.ids import keyed_message_id
-from millrace.message import Draft, Entry
-from millrace.queue import Queue, Runtime
-from millrace.spec import QueueSpec
-from millrace.store import Store, Unknown
+from millrace.engine.queue import Queue, Runtime
+from millrace.model.errors import StoreUnavailable
+from millrace.model.ids import keyed_message_id
+from millrace.model.message import Draft, Entry
+from millrace.model.queue_spec import QueueSpec
+from millrace.spark.rows import Copy, Position, Reported, Row, RowOutcome
+from millrace.spark.writer import Writer, Writing
+from millrace.stores.interface import Store, Unknown
 from tests.conftest import Bench
 
 #: What becomes of one call: gets the way to the store and the arguments.
@@ -179,7 +179,7 @@ class Task:
         return sorted(entry.id for entry in self.lying()) == sorted(row.id for row in rows)
 
 
-def outcomes(lines: Sequence[Reported]) -> dict[int, Outcome]:
+def outcomes(lines: Sequence[Reported]) -> dict[int, RowOutcome]:
     """By the number of the row; copies count from 1,000 on."""
     return {line.position.offset + line.position.block: line.outcome for line in lines}
 

@@ -8,9 +8,9 @@ import pytest
 
 from functions.bulk_enqueue.arguments import _GLUE, ACTIONS, parser_for, read_arguments
 from functions.bulk_enqueue.job import _filter, _source
-from millrace.bulk.sources import MESSAGE_FIELDS, Format
-from millrace.dead_letters import LetterFilter
-from millrace.message import Reason
+from millrace.engine.dead_letters import DeadLetterFilter
+from millrace.model.message import DeadLetterReason
+from millrace.spark.sources import MESSAGE_FIELDS, Format
 
 NEEDED = ["--queue", "Jobs", "--report", "s3://b/reports", "--queue-table", "q", "--dead-letter-table", "d"]
 NEEDED += ["--body-bucket", "b", "--source", "s3://b/in"]
@@ -167,7 +167,7 @@ def test_fields_become_the_sources_expressions() -> None:
 
 
 def test_a_replays_filter() -> None:
-    assert _filter(read("--action", "replay")) == LetterFilter()
+    assert _filter(read("--action", "replay")) == DeadLetterFilter()
     given = read(
         *(
             "--action",
@@ -179,10 +179,10 @@ def test_a_replays_filter() -> None:
         ),
         *("--reason", "expired", "--error-text", "timed out", "--only-project", "billing"),
     )
-    assert _filter(given) == LetterFilter(
+    assert _filter(given) == DeadLetterFilter(
         failed_from=1_000_000_000_000,
         failed_before=1_000_000_001_000,
-        reason=Reason.EXPIRED,
+        reason=DeadLetterReason.EXPIRED,
         error_text="timed out",
         project="billing",
     )

@@ -10,35 +10,42 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from millrace.bulk.connection import Connection
-from millrace.bulk.letters import Replay, export_line, letter_of, mark_replayed, shape_letters, with_body
-from millrace.bulk.rows import Row, unpack
-from millrace.claim import body_of, claim
-from millrace.dead_letters import LetterFilter, get_dead_letter, list_dead_letters, replay_key
-from millrace.dead_letters import replay as replay_one
 from millrace.definitions import load
-from millrace.enqueue import enqueue
-from millrace.finish import Failure, nack
-from millrace.ids import keyed_message_id
-from millrace.message import Body, DeadLetter, Draft, Reason
+from millrace.engine.claim import body_of, claim
+from millrace.engine.dead_letters import DeadLetterFilter, get_dead_letter, list_dead_letters, replay_key
+from millrace.engine.dead_letters import replay as replay_one
+from millrace.engine.enqueue import enqueue
+from millrace.engine.finish import RunFailure, nack
+from millrace.model.ids import keyed_message_id
+from millrace.model.message import Body, DeadLetter, DeadLetterReason, Draft
+from millrace.spark.connection import TableConnection
+from millrace.spark.dead_letters import (
+    Replay,
+    dead_letter_rows,
+    export_line,
+    exported_dead_letter,
+    mark_replayed,
+    with_body,
+)
+from millrace.spark.rows import Row, unpack
 from tests.bulk.shaky import Task, down, tally
 from tests.bulk.test_shaping import with_copies
 from tests.conformance.samples import Samples
 from tests.conftest import NOON, Bench
 
 NOISE = b"".join(sha256(b"%d" % n).digest() for n in range(1_200))
-EVERY = LetterFilter()
+EVERY = DeadLetterFilter()
 
 
 def lines_as_rows(definitions: bytes, *lines: str | DeadLetter, **changes: Any) -> list[Row]:
     """What a task makes of lines of an export."""
-    plan = Replay(Connection("q", "d", "b"), definitions, "Jobs", "acme", "run-1", EVERY, NOON)
+    plan = Replay(TableConnection("q", "d", "b"), definitions, "Jobs", "acme", "run-1", EVERY, NOON)
     texts = [line if isinstance(line, str) else export_line(line) for line in lines]
     batch = pa.RecordBatch.from_arrays(
         [pa.array(["file"] * len(texts)), pa.array([0] * len(texts)), pa.array(texts, pa.string())],
         names=["path", "block", "value"],
     )
-    shaped = shape_letters(replace(plan, **changes), [batch])
+    shaped = dead_letter_rows(replace(plan, **changes), [batch])
     return [row for found in shaped for row in unpack(with_copies(found), "run-1")]
 
 
@@ -61,7 +68,7 @@ def samples() -> Samples:
 def test_a_letter_survives_its_line_with_every_field(samples: Samples, body: Body) -> None:
     letter = samples.letter(samples.message(body=body), replayed_at=5, replayed_as="m", replay_job="j", error="é\n✓\0")
     line = export_line(letter)
-    assert letter_of(line) == letter
+    assert exported_dead_letter(line) == letter
     assert "\n" not in line
     assert list(json.loads(line)) == ["Item"], "as DynamoDB exports it"
 
@@ -71,7 +78,7 @@ def test_a_line_that_aws_wrote_is_read(samples: Samples) -> None:
     letter = samples.letter()
     item = json.loads(export_line(letter))["Item"]
     shuffled = dict(sorted(item.items(), reverse=True)) | {"later": {"L": [{"BOOL": True}]}, "none": {"NULL": True}}
-    assert letter_of(json.dumps({"Item": shuffled}, indent=1)) == letter
+    assert exported_dead_letter(json.dumps({"Item": shuffled}, indent=1)) == letter
 
 
 def test_a_row_replays_its_letter_under_the_runs_own_key(definitions: bytes, samples: Samples) -> None:
@@ -79,7 +86,7 @@ def test_a_row_replays_its_letter_under_the_runs_own_key(definitions: bytes, sam
     (row,) = lines_as_rows(definitions, letter)
     assert row.own_key == replay_key(letter, "run-1")
     assert row.id == keyed_message_id("acme", "Jobs", row.own_key)
-    assert letter_of(row.letter) == letter
+    assert exported_dead_letter(row.letter) == letter
     draft = row.draft
     assert (draft.origin, draft.correlation_id, draft.source) == (letter.message.id, "corr-1", "webhook:GitHub")
     assert (draft.key, draft.priority, draft.project, draft.labels) == (
@@ -95,22 +102,22 @@ def test_a_row_replays_its_letter_under_the_runs_own_key(definitions: bytes, sam
     ("only", "matching"),
     [
         (EVERY, [0, 1, 2, 3]),
-        (LetterFilter(failed_from=NOON + 10), [1, 2, 3]),
-        (LetterFilter(failed_before=NOON + 20), [0, 1]),
-        (LetterFilter(failed_from=NOON + 10, failed_before=NOON + 20), [1]),
-        (LetterFilter(reason=Reason.REJECTED), [2]),
-        (LetterFilter(error_text="VALUEERROR: SAID"), [0, 2, 3]),
-        (LetterFilter(project="search"), [3]),
-        (LetterFilter(correlation_id="corr-2"), [1]),
+        (DeadLetterFilter(failed_from=NOON + 10), [1, 2, 3]),
+        (DeadLetterFilter(failed_before=NOON + 20), [0, 1]),
+        (DeadLetterFilter(failed_from=NOON + 10, failed_before=NOON + 20), [1]),
+        (DeadLetterFilter(reason=DeadLetterReason.REJECTED), [2]),
+        (DeadLetterFilter(error_text="VALUEERROR: SAID"), [0, 2, 3]),
+        (DeadLetterFilter(project="search"), [3]),
+        (DeadLetterFilter(correlation_id="corr-2"), [1]),
     ],
 )
 def test_only_letters_that_match_become_rows(
-    definitions: bytes, samples: Samples, only: LetterFilter, matching: list[int]
+    definitions: bytes, samples: Samples, only: DeadLetterFilter, matching: list[int]
 ) -> None:
     letters = [
         samples.letter(),
         samples.letter(failed_at=NOON + 10, error="timed out"),
-        samples.letter(failed_at=NOON + 20, reason=Reason.REJECTED),
+        samples.letter(failed_at=NOON + 20, reason=DeadLetterReason.REJECTED),
         samples.letter(failed_at=NOON + 30, project="search"),
     ]
     rows = lines_as_rows(definitions, *letters, only=only)
@@ -189,7 +196,7 @@ def bury(task: Task, *bodies: bytes) -> list[DeadLetter]:
     for body in bodies:
         enqueue(task.queue, Draft(body, content_type="application/octet-stream", source="webhook:GitHub"))
         for held in claim(task.queue, owner="w").claims:
-            nack(task.queue, held.entry, held.message, Failure("E", "broken"))
+            nack(task.queue, held.entry, held.message, RunFailure("E", "broken"))
         task.bench.clock.forward(1)
     task.spec = spec
     return list_dead_letters(task.queue, newest_first=False).items

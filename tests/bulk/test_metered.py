@@ -11,17 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.bulk.metered import MeteredClient, units_of
-from millrace.bulk.pace import Pace
-from millrace.enqueue import enqueue_all
-from millrace.message import Body, Draft, Message, Place
-from millrace.queue import Runtime
-from millrace.spec import Ordering, QueueSpec
-from millrace.stores.dynamodb import DynamoStore, TableNames
+from millrace.engine.enqueue import enqueue_all
+from millrace.engine.queue import Runtime
+from millrace.model.message import Body, Draft, Message, Place
+from millrace.model.queue_spec import Ordering, QueueSpec
+from millrace.spark.adaptive_throttle import AdaptiveThrottle
+from millrace.spark.metered_client import MeteredClient, units_of
 from millrace.stores.dynamodb import statements as partiql
-from millrace.stores.dynamodb.calls import TURNED_AWAY, Declined, NoAnswer
+from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.items import Item, entry_item, message_item
-from millrace.stores.memory import MemoryBlobs
+from millrace.stores.dynamodb.retrying_client import TURNED_AWAY, Declined, NoAnswer
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.memory.queue import MemoryBlobs
 from tests.conformance.faults import Time, client_error
 from tests.conformance.sizes import item_bytes, largest_entry
 from tests.costs.meter import units
@@ -50,7 +51,7 @@ def metered(
 ) -> tuple[MeteredClient, Scripted, Time]:
     time, scripted = Time(), Scripted(answer)
     client = MeteredClient(scripted)
-    client.pace = Pace(units_per_s, monotonic=time.monotonic, sleep=time.sleep)
+    client.pace = AdaptiveThrottle(units_per_s, monotonic=time.monotonic, sleep=time.sleep)
     return client, scripted, time
 
 

@@ -7,7 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from millrace.bulk.pace import BURST_S, LEAST_UNITS_PER_S, LOWER_EVERY_S, MOST_UNITS_PER_S, Pace
+from millrace.spark.adaptive_throttle import (
+    BURST_S,
+    LEAST_UNITS_PER_S,
+    LOWER_EVERY_S,
+    MOST_UNITS_PER_S,
+    AdaptiveThrottle,
+)
 from tests.conformance.faults import Time
 
 
@@ -16,11 +22,11 @@ def time() -> Time:
     return Time()
 
 
-def paced(time: Time, units_per_s: float | None) -> Pace:
-    return Pace(units_per_s, monotonic=time.monotonic, sleep=time.sleep)
+def paced(time: Time, units_per_s: float | None) -> AdaptiveThrottle:
+    return AdaptiveThrottle(units_per_s, monotonic=time.monotonic, sleep=time.sleep)
 
 
-def rate(pace: Pace) -> float:
+def rate(pace: AdaptiveThrottle) -> float:
     """The rate as the next batch finds it."""
     pace.take(0)
     assert pace.rate is not None
@@ -160,7 +166,7 @@ def test_threads_share_one_pace() -> None:
         with lock:
             waits.append(seconds)
 
-    pace = Pace(100, monotonic=lambda: 0.0, sleep=sleep)
+    pace = AdaptiveThrottle(100, monotonic=lambda: 0.0, sleep=sleep)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(pace.take, [10] * 80))
     assert sorted(waits) == pytest.approx([0.1 * number for number in range(1, 80)])

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from functions.bulk_enqueue.job import exit_code
-from millrace.bulk.reporting import Summary, table
+from millrace.spark.report import Summary, table
 
 COUNTS = {"inserted": 12_345, "duplicate": 20, "conflict": 0, "rejected": 3, "failed": 0}
 REASONS = [("duplicate", "A message of its key was there already.", 20), ("rejected", "invalid_message: é", 3)]

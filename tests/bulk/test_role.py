@@ -9,20 +9,20 @@ import pyarrow as pa
 import pytest
 
 from infra.local.dynamodb import REGION
-from millrace.bulk.connection import Connection, Line, open_line
-from millrace.bulk.enqueueing import Plan, write_batches
-from millrace.bulk.letters import Replay, read_letters, shape_letters
-from millrace.bulk.looking import Look, look_up
-from millrace.bulk.rows import COPIES
-from millrace.bulk.shaping import FIELDS, Shape, shape_batches
-from millrace.bulk.writing import Writing
-from millrace.claim import claim
-from millrace.clock import system_clock
-from millrace.dead_letters import LetterFilter
 from millrace.definitions import load
-from millrace.finish import Failure, ack, reject
-from millrace.queue import Queue
-from millrace.stores.dynamodb import TableNames
+from millrace.engine.claim import claim
+from millrace.engine.dead_letters import DeadLetterFilter
+from millrace.engine.finish import RunFailure, ack, reject
+from millrace.engine.queue import Queue
+from millrace.model.clock import system_clock
+from millrace.spark.connection import TableConnection, Tables, connect
+from millrace.spark.dead_letters import Replay, dead_letter_rows, read_dead_letters
+from millrace.spark.enqueue import WritePlan, write_batches
+from millrace.spark.lookup import Lookup, look_up
+from millrace.spark.row_mapping import FIELDS, Shape, shape_batches
+from millrace.spark.rows import COPIES
+from millrace.spark.writer import Writing
+from millrace.stores.dynamodb.client import TableNames
 from tests.template.cloud import BUCKET, Cloud, Need
 from tests.template.translated import allowed, statements
 
@@ -38,10 +38,10 @@ AROUND = {
 class Job:
     """A run's tasks, one after the other, in this process."""
 
-    def __init__(self, connection: Connection, definitions: bytes, tenant: str) -> None:
+    def __init__(self, connection: TableConnection, definitions: bytes, tenant: str) -> None:
         self.connection = connection
         self.shape = Shape(definitions, "Jobs", tenant)
-        self.line: Line = open_line(connection)
+        self.line: Tables = connect(connection)
 
     def queue(self) -> Queue:
         return self.line.runtime.queue(self.shape.tenant, load(self.shape.definitions).queue("Jobs").spec)
@@ -50,19 +50,19 @@ class Job:
         self.write(run, shape_batches(self.shape, [rows_of(bodies)]))
 
     def write(self, run: str, shaped: Iterable[pa.RecordBatch], *, replays: bool = False) -> None:
-        plan = Plan(self.connection, self.shape, Writing(run), replays=replays)
+        plan = WritePlan(self.connection, self.shape, Writing(run), replays=replays)
         list(write_batches(plan, None, map(with_copies, shaped)))
 
     def look(self, bodies: Sequence[str]) -> None:
-        look = Look(self.connection, self.shape.definitions, "Jobs")
+        look = Lookup(self.connection, self.shape.definitions, "Jobs")
         list(look_up(look, shape_batches(self.shape, [rows_of(bodies)])))
 
     def replay(self, run: str) -> None:
         replay = Replay(
-            self.connection, self.shape.definitions, "Jobs", self.shape.tenant, run, LetterFilter(), system_clock()
+            self.connection, self.shape.definitions, "Jobs", self.shape.tenant, run, DeadLetterFilter(), system_clock()
         )
         spans = pa.RecordBatch.from_pylist([{"after": "0", "upto": "9"}])
-        self.write(run, shape_letters(replay, read_letters(replay, [spans])), replays=True)
+        self.write(run, dead_letter_rows(replay, read_dead_letters(replay, [spans])), replays=True)
 
 
 def rows_of(bodies: Sequence[str]) -> pa.RecordBatch:
@@ -87,7 +87,7 @@ def cloud(tables: TableNames) -> Iterator[Cloud]:
 def test_role_allows_what_the_job_does_and_nothing_else(
     cloud: Cloud, engine_url: str, tables: TableNames, definitions: bytes, tenant: str
 ) -> None:
-    connection = Connection(tables.queue, tables.dead_letters, BUCKET, REGION, engine_url)
+    connection = TableConnection(tables.queue, tables.dead_letters, BUCKET, REGION, engine_url)
     job = Job(connection, definitions, tenant)
     queue = job.queue()
     with pytest.MonkeyPatch.context() as quiet:
@@ -97,7 +97,7 @@ def test_role_allows_what_the_job_does_and_nothing_else(
             if held.message.idempotency_key.startswith("done"):
                 ack(queue, [held.entry], [b"{}"])
             else:
-                reject(queue, held.entry, held.message, Failure("Broken", "broken"))
+                reject(queue, held.entry, held.message, RunFailure("Broken", "broken"))
     queue.store.get_queue_state(tenant, "Jobs")  # the driver's first look
     job.enqueue("new", [f"new {n}" for n in range(30)])
     job.enqueue("one", ["alone"])
@@ -106,7 +106,7 @@ def test_role_allows_what_the_job_does_and_nothing_else(
     job.line.runtime.clock = system_clock  # type: ignore[method-assign]
     for rows in (["done 1"], ["done 1", "alone"]):  # met only when written, as when two runs race
         with pytest.MonkeyPatch.context() as race:
-            race.setattr("millrace.bulk.writing.Writer._read_first", lambda _self, _queue, batch, _lines: batch)
+            race.setattr("millrace.spark.writer.Writer._read_first", lambda _self, _queue, batch, _lines: batch)
             job.enqueue("race", rows)
     job.look(["new 1", "done 0", "missing"])
     job.replay("again")

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.bulk.rows import COPIES, SHAPED, Copy, Outcome, Position, Reported, Row, pack, report, unpack
-from millrace.bulk.shaping import FIELDS, Shape, content_key, shape_batches
-from millrace.clock import system_clock
-from millrace.ids import keyed_message_id
-from millrace.message import Draft
+from millrace.model.clock import system_clock
+from millrace.model.ids import keyed_message_id
+from millrace.model.message import Draft
+from millrace.spark.row_mapping import FIELDS, Shape, content_key, shape_batches
+from millrace.spark.rows import COPIES, SHAPED, Copy, Position, Reported, Row, RowOutcome, pack, report, unpack
 
 INPUT = pa.schema(
     [
@@ -331,11 +331,11 @@ def test_the_report_names_each_row_and_keeps_what_was_read_of_rejected_ones() ->
     row = Row(Position("a", 1, 2), "acme", "id-1", draft, copies=(Copy(Position("b", 3, 4), b"copy"),))
     bad = Row(Position("a", 1, 9), "acme", "name", Draft(b""), reason="malformed", raw=b"\xff")
     lines = [
-        Reported(row, Outcome.INSERTED),
-        Reported(row, Outcome.CONFLICT, "why", row.copies[0]),
-        Reported(bad, Outcome.REJECTED, "malformed"),
-        Reported(row, Outcome.REJECTED, "refused"),
-        Reported(row, Outcome.REJECTED, "refused", row.copies[0]),
+        Reported(row, RowOutcome.INSERTED),
+        Reported(row, RowOutcome.CONFLICT, "why", row.copies[0]),
+        Reported(bad, RowOutcome.REJECTED, "malformed"),
+        Reported(row, RowOutcome.REJECTED, "refused"),
+        Reported(row, RowOutcome.REJECTED, "refused", row.copies[0]),
     ]
     found = [tuple(line.values()) for line in report(lines).to_pylist()]
     assert found == [

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from millrace.claim import claim
-from millrace.finish import ack
+from millrace.engine.claim import claim
+from millrace.engine.finish import ack
 from tests.bulk.conftest import Desk, Ran, tally
 from tests.bulk.proxy import FaultyEngine
 

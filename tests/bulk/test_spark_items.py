@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from millrace.bulk.letters import export_line
-from millrace.claim import claim
-from millrace.dead_letters import list_dead_letters
-from millrace.finish import Failure, ack, reject
+from millrace.engine.claim import claim
+from millrace.engine.dead_letters import list_dead_letters
+from millrace.engine.finish import RunFailure, ack, reject
+from millrace.spark.dead_letters import export_line
 from tests.bulk.conftest import Desk
 
 # Spark's own: distutils, and sockets to the JVM that end with the process.
@@ -129,7 +129,7 @@ def cycles(items: dict[str, dict[str, object]], doubled: set[str]) -> list[list[
 def kill_some(desk: Desk, count: int, error: str) -> None:
     queue = desk.queue()
     for held in claim(queue, owner="w", limit=count, lease_ms=60_000).claims:
-        reject(queue, held.entry, held.message, Failure("Broken", error))
+        reject(queue, held.entry, held.message, RunFailure("Broken", error))
 
 
 def test_replay_by_filter_once_for_each_run(desk: Desk) -> None:

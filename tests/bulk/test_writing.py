@@ -13,27 +13,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.body import INLINE_LIMIT
-from millrace.bulk import writing
-from millrace.bulk.rows import Outcome, Row
-from millrace.bulk.writing import BEHIND, STOPPED, WINDOW
-from millrace.claim import body_of, claim
-from millrace.enqueue import enqueue
-from millrace.errors import QueueFull
-from millrace.finish import Failure, ack, nack
-from millrace.message import Draft
-from millrace.spec import Delivery, Idempotency, Ordering, QueueSpec, Retention
-from millrace.status import Phase, status
-from millrace.stores.memory import MemoryStore
+from millrace.engine.claim import body_of, claim
+from millrace.engine.enqueue import enqueue
+from millrace.engine.finish import RunFailure, ack, nack
+from millrace.engine.status import MessageStatus, status
+from millrace.model.body import INLINE_LIMIT
+from millrace.model.errors import QueueFull
+from millrace.model.message import Draft
+from millrace.model.queue_spec import Idempotency, Ordering, QueueSpec, Retention, RetryPolicy
+from millrace.spark import writer
+from millrace.spark.rows import Row, RowOutcome
+from millrace.spark.writer import BEHIND, STOPPED, WINDOW
+from millrace.stores.memory.queue import MemoryStore
 from tests.bulk.shaky import Fault, Task, down, each, lost, outcomes, tally, unsent
 from tests.conftest import Bench, Clock
 
 CONFLICT, DUPLICATE, FAILED, INSERTED, REJECTED = (
-    Outcome.CONFLICT,
-    Outcome.DUPLICATE,
-    Outcome.FAILED,
-    Outcome.INSERTED,
-    Outcome.REJECTED,
+    RowOutcome.CONFLICT,
+    RowOutcome.DUPLICATE,
+    RowOutcome.FAILED,
+    RowOutcome.INSERTED,
+    RowOutcome.REJECTED,
 )
 #: As it is stored: in the message, packed in the message, in a blob, packed in a blob.
 NOISE = b"".join(sha256(b"%d" % n).digest() for n in range(2_000))
@@ -137,7 +137,7 @@ def done(task: Task) -> None:
 
 def dead(task: Task) -> None:
     for held in claim(task.queue, owner="w").claims:
-        nack(task.queue, held.entry, held.message, Failure("E", "broken"))
+        nack(task.queue, held.entry, held.message, RunFailure("E", "broken"))
 
 
 def held(task: Task) -> None:
@@ -153,7 +153,7 @@ def done_and_past_its_window(task: Task) -> None:
     past_its_window(task)
 
 
-SHORT = QueueSpec("Jobs", delivery=Delivery(max_attempts=1), idempotency=Idempotency(window_seconds=60))
+SHORT = QueueSpec("Jobs", delivery=RetryPolicy(max_attempts=1), idempotency=Idempotency(window_seconds=60))
 ANY = [done, dead, held, past_its_window, done_and_past_its_window]
 
 
@@ -187,7 +187,7 @@ def test_a_second_try_of_the_run_counts_as_inserted_and_runs_nothing_again(
 )
 @pytest.mark.parametrize("reads_first", [False, True])
 def test_another_run_meets_a_duplicate_until_the_message_ended_and_its_window_is_over(
-    memory_task: Task, befell: Callable[[Task], None], outcome: Outcome, reads_first: bool
+    memory_task: Task, befell: Callable[[Task], None], outcome: RowOutcome, reads_first: bool
 ) -> None:
     task = memory_task
     task.spec = SHORT
@@ -198,7 +198,7 @@ def test_another_run_meets_a_duplicate_until_the_message_ended_and_its_window_is
     (line,) = (line for lines in other.write([task.row(1, run="run-2")]) for line in lines)
     assert line.outcome is outcome
     if outcome is INSERTED:
-        assert status(task.queue, row.id).phase is Phase.READY
+        assert status(task.queue, row.id).phase is MessageStatus.READY
 
 
 def test_a_producers_message_is_never_taken_for_the_runs_own(task: Task) -> None:
@@ -417,7 +417,7 @@ def test_the_runs_own_row_is_inserted_in_a_full_queue_even_when_it_ended_and_its
     done_and_past_its_window(task)
     task.write(task.rows([2]), run="other", again=True)
     assert tally(task.write([row], stop_when_full=True, again=True)) == {"inserted": 1}
-    assert status(task.queue, row.id).phase is Phase.DONE
+    assert status(task.queue, row.id).phase is MessageStatus.DONE
 
 
 def test_stop_stops_every_batch_that_comes_later(memory_task: Task) -> None:
@@ -590,7 +590,7 @@ def test_an_error_that_is_nobodys_outcome_ends_the_task(memory_task: Task, monke
     def broken(*_arguments: Any) -> Any:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(writing, "enqueue_all", broken)
+    monkeypatch.setattr(writer, "enqueue_all", broken)
     with pytest.raises(ValueError, match="a bug"):
         memory_task.write(memory_task.rows([1]))
 
@@ -646,19 +646,19 @@ def test_the_outcomes_of_any_input_add_up_and_equal_what_is_in_the_table(
         message = there.get(line.row.id)
         body = line.copy.body if line.copy else line.row.draft.body
         match line.outcome:
-            case Outcome.INSERTED:
+            case RowOutcome.INSERTED:
                 assert message is not None
                 assert (message.run, message.body.data, line.copy) == ("run-2", body, None)
-            case Outcome.DUPLICATE:
+            case RowOutcome.DUPLICATE:
                 assert message is not None
                 assert message.body.data == body
                 assert line.copy or message.run != "run-2"
-            case Outcome.CONFLICT:
+            case RowOutcome.CONFLICT:
                 assert message is not None
                 assert message.body.data != body
-            case Outcome.REJECTED:
+            case RowOutcome.REJECTED:
                 assert line.row.reason == "bad"
-            case Outcome.FAILED:
+            case RowOutcome.FAILED:
                 assert message is None or "get_messages" in faults, "it was looked for"
     assert len(task.lying()) == len({entry.id for entry in task.lying()}) <= max(depth, len(before))
     assert not any(there.get(row.id) for row in rows if row.reason and row.id not in ids(task, before))

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from millrace.history_check import Fault, Record, Verdict
-from millrace.history_reading import LogRecords
-from millrace.message import DeadLetter
-from millrace.recording import Event
+from millrace.history.checker import Fault, HistoryRecord, Verdict
+from millrace.history.log import HistoryEvent
+from millrace.history.reader import LogRecords
+from millrace.model.message import DeadLetter
 from tests.chaos.blows import Kind
 from tests.chaos.senders import Sent, fate
 
@@ -111,19 +111,19 @@ def may_strike(kind: Kind, struck: Iterable[Struck], done_at: int) -> bool:
     return all(blow.at < done_at for blow in struck if blow.kind in (kind, Kind.KILL_ENGINE))
 
 
-def read_history(logs: Path) -> tuple[list[Record], LogRecords]:
+def read_history(logs: Path) -> tuple[list[HistoryRecord], LogRecords]:
     """Everything that the processes recorded."""
     log = LogRecords()
-    records: list[Record] = []
+    records: list[HistoryRecord] = []
     for path in sorted(logs.glob("*.log")):
         with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
             records += log.read(path.name, lines)
     return records, log
 
 
-def recoveries(records: Iterable[Record], struck: Iterable[Struck]) -> dict[Kind, int]:
+def recoveries(records: Iterable[HistoryRecord], struck: Iterable[Struck]) -> dict[Kind, int]:
     """For each kind of blow, the longest time from one to the next message that was done."""
-    done = sorted(record.at for record in records if record.event is Event.DONE)
+    done = sorted(record.at for record in records if record.event is HistoryEvent.DONE)
     longest: dict[Kind, int] = {}
     for blow in struck:
         following = bisect_right(done, blow.at)
@@ -132,14 +132,14 @@ def recoveries(records: Iterable[Record], struck: Iterable[Struck]) -> dict[Kind
     return longest
 
 
-def longest_life(records: Iterable[Record]) -> int:
+def longest_life(records: Iterable[HistoryRecord]) -> int:
     """The longest time from a message's acceptance to its end."""
     accepted: dict[str, int] = {}
     ended: dict[str, int] = {}
     for record in records:
-        if record.event is Event.ACCEPTED:
+        if record.event is HistoryEvent.ACCEPTED:
             accepted[record.message] = min(record.at, accepted.get(record.message, record.at))
-        elif record.event in (Event.DONE, Event.DEAD):
+        elif record.event in (HistoryEvent.DONE, HistoryEvent.DEAD):
             ended[record.message] = record.at
     return max((end - accepted[message] for message, end in ended.items() if message in accepted), default=0)
 

@@ -24,18 +24,19 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from infra.local.dynamodb import CREDENTIALS, REGION
-from millrace.clock import system_clock
 from millrace.definitions import load
-from millrace.errors import MillraceError
-from millrace.history_check import check_history
-from millrace.lanes import END
-from millrace.message import DeadLetter
-from millrace.queue import Queue, Runtime
-from millrace.recording import Event
-from millrace.spec import Ordering
-from millrace.stores.dynamodb import DynamoStore, dynamodb_client
+from millrace.engine.queue import Queue, Runtime
+from millrace.history.checker import check_history
+from millrace.history.log import HistoryEvent
+from millrace.model.clock import system_clock
+from millrace.model.errors import MillraceError
+from millrace.model.keys import END
+from millrace.model.message import DeadLetter
+from millrace.model.queue_spec import Ordering
+from millrace.stores.dynamodb.client import dynamodb_client
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
-from millrace.stores.memory import MemoryBlobs
+from millrace.stores.memory.queue import MemoryBlobs
 from tests.chaos.blows import Blow, Kind, plan
 from tests.chaos.canary import Canary
 from tests.chaos.report import Followed, Report, Struck, longest_life, may_strike, read_history, recoveries, wrongs_of
@@ -197,7 +198,7 @@ class Chaos:
         verdict = check_history(records, ordering=Ordering.PER_KEY, phases=phases)
         letters = [letter for queue in queues for letter in _letters(queue)]
         max_attempts = queues[0].spec.delivery.max_attempts
-        runs = Counter(record.message for record in records if record.event is Event.STARTED)
+        runs = Counter(record.message for record in records if record.event is HistoryEvent.STARTED)
         wrongs = wrongs_of(self.sent, phases, letters, runs, max_attempts)
         wrongs += [f"half a line in {line}" for line in log.torn]
         if self.sent.given_up:

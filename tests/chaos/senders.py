@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from millrace.clock import system_clock
+from millrace.model.clock import system_clock
 from millrace.signatures import Secret, preset
 from millrace.signatures.signing import sign
 

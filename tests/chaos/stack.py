@@ -17,7 +17,7 @@ from pathlib import Path
 from infra.local.dynamodb import CREDENTIALS, REGION, ROOT, DynamoDbLocal, EngineMissing, end_with_parent, free_port
 from infra.local.places import RESOURCES
 from millrace.definitions.language.compiler import compile_files
-from millrace.stores.dynamodb import TableNames
+from millrace.stores.dynamodb.client import TableNames
 
 NAMES = TableNames(RESOURCES["QueueTable"], RESOURCES["DeadLetterTable"])
 TENANT = "chaos"

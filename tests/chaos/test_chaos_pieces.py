@@ -14,9 +14,9 @@ from typing import ClassVar, cast
 import pytest
 
 from functions.ingress import report as ingress_report
-from millrace.history_check import Record
-from millrace.message import Attempt, DeadLetter
-from millrace.recording import Event
+from millrace.history.checker import HistoryRecord
+from millrace.history.log import HistoryEvent
+from millrace.model.message import Attempt, DeadLetter
 from tests.chaos.blows import QUIET_S, Kind, plan
 from tests.chaos.report import Followed, Struck, longest_life, may_strike, recoveries, wrongs_of
 from tests.chaos.run import options
@@ -45,14 +45,16 @@ def test_a_run_is_bounded() -> None:
 
 # -- the figures --
 def test_recovery_is_from_a_blow_to_the_next_message_done() -> None:
-    done = [Record(at, Event.DONE, "m", 1) for at in (100, 900, 1_500)]
+    done = [HistoryRecord(at, HistoryEvent.DONE, "m", 1) for at in (100, 900, 1_500)]
     struck = [Struck(50, Kind.KILL_WORKER), Struck(200, Kind.KILL_WORKER), Struck(1_000, Kind.KILL_ENGINE)]
 
     assert recoveries(done, struck) == {Kind.KILL_WORKER: 700, Kind.KILL_ENGINE: 500}
 
 
 def test_the_longest_life_is_from_the_first_receipt_to_the_end() -> None:
-    records = [Record(at, Event.ACCEPTED, "m") for at in (10, 5)] + [Record(70, Event.DEAD, "m", 1)]
+    records = [HistoryRecord(at, HistoryEvent.ACCEPTED, "m") for at in (10, 5)] + [
+        HistoryRecord(70, HistoryEvent.DEAD, "m", 1)
+    ]
 
     assert longest_life(records) == 65
 

@@ -9,14 +9,14 @@ from typing import Any
 import httpx
 import pytest
 
-from millrace.api.dispatcher import SHARED, Dispatcher
-from millrace.api.pull import ROUTES
-from millrace.api.routes import Api
-from millrace.api.service import Service
 from millrace.client import Client, Retries
-from millrace.queue import Runtime
-from millrace.stores.memory import MemoryBlobs, MemoryStore
-from millrace.stores.token_memory import MemoryTokens
+from millrace.engine.queue import Runtime
+from millrace.http.routes import Api
+from millrace.pull.api import ROUTES
+from millrace.pull.dispatcher import SHARED, Dispatcher
+from millrace.pull.service import Service
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from millrace.stores.memory.tokens import MemoryTokens
 from tests.consumer.calling import DEFINITIONS, EVERY_SCOPE
 from tests.consumer.virtual_time import VirtualTime
 

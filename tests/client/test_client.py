@@ -16,8 +16,8 @@ from millrace.client import (
     Busy,
     Client,
     Draft,
+    EnqueueReceipt,
     NotFound,
-    Receipt,
     Refused,
     StaleClaim,
     StaleState,
@@ -86,7 +86,7 @@ def test_a_repeated_batch_is_no_second_batch(client: Client, wire: Wire) -> None
     lost = iter([httpx.ReadError("gone"), None, None])
     wire.after = lambda _request: next(lost)
     receipts = client.enqueue_all("Jobs", [Draft(1), Draft(b"2"), Draft(3, priority=-1)])
-    assert [isinstance(receipt, Receipt) for receipt in receipts] == [True, True, False]
+    assert [isinstance(receipt, EnqueueReceipt) for receipt in receipts] == [True, True, False]
     assert isinstance(receipts[2], BadRequest)
     assert len(client.claim("Jobs", max=10)) == 2
 

@@ -15,14 +15,16 @@ import pytest
 from localstack_client.session import Session  # type: ignore[import-untyped]
 
 from infra.local.dynamodb import REGION
-from millrace.clock import Clock
-from millrace.store import Blobs, Store
-from millrace.stores.dynamodb import DynamoStore, S3Blobs, TableNames, dynamodb_client
-from millrace.stores.dynamodb.intake import IntakeStore
-from millrace.stores.dynamodb.lean import LeanClient
+from millrace.aws.blobs import S3Blobs
+from millrace.model.clock import Clock
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.enqueue_store import EnqueueStore
+from millrace.stores.dynamodb.minimal_client import MinimalClient
 from millrace.stores.dynamodb.signing import Credentials
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
-from millrace.stores.memory import MemoryBlobs
+from millrace.stores.interface import Blobs, Store
+from millrace.stores.memory.queue import MemoryBlobs
 from tests.conformance.engine import shared_ministack
 from tests.conformance.faults import Faults, FaultyStore
 from tests.conformance.samples import Samples
@@ -85,16 +87,16 @@ def ministack_store(ministack_client: DynamoDBClient, ministack_tables: TableNam
 
 
 @pytest.fixture(scope="session")
-def lean_dynamo(engine_url: str) -> Iterator[LeanClient]:
-    client = LeanClient(engine_url, REGION, lambda: Credentials("local", "local"))
+def lean_dynamo(engine_url: str) -> Iterator[MinimalClient]:
+    client = MinimalClient(engine_url, REGION, lambda: Credentials("local", "local"))
     yield client
     client.close()
 
 
 @pytest.fixture
-def lean_store(lean_dynamo: LeanClient, tables: TableNames, clock: Clock) -> IntakeStore:
+def lean_store(lean_dynamo: MinimalClient, tables: TableNames, clock: Clock) -> EnqueueStore:
     """The store of the ingress, on its own client."""
-    return IntakeStore(lean_dynamo, tables, clock=clock)
+    return EnqueueStore(lean_dynamo, tables, clock=clock)
 
 
 @pytest.fixture(params=["memory", "dynamodb", "lean", "ministack"])

@@ -12,9 +12,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
-from millrace.clock import Clock
-from millrace.stores.dynamodb import DynamoStore, TableNames
-from millrace.stores.dynamodb.calls import Calls
+from millrace.model.clock import Clock
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.retrying_client import RetryingClient
+from millrace.stores.dynamodb.store import DynamoStore
 
 Answer = dict[str, Any]
 Send = Callable[..., Answer]
@@ -166,5 +167,5 @@ class FaultyStore(DynamoStore):
         self.faults = faults
         self.time = faults.time
         client: Any = faults
-        calls = Calls(client, monotonic=self.time.monotonic, sleep=self.time.sleep, chance=lambda: 1.0)
+        calls = RetryingClient(client, monotonic=self.time.monotonic, sleep=self.time.sleep, chance=lambda: 1.0)
         super().__init__(client, names, clock=clock, calls=calls)

@@ -6,18 +6,18 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import replace
 
-from millrace.lanes import partition, priority_prefix, waiting_place
-from millrace.message import (
+from millrace.model.keys import partition, priority_prefix, waiting_place
+from millrace.model.message import (
     Attempt,
     Body,
     DeadLetter,
-    Document,
+    DeadLetterReason,
     Entry,
     Message,
+    MessageLocation,
     Place,
-    Reason,
     Result,
-    Whereabouts,
+    WorkflowState,
 )
 from tests.conftest import NOON
 
@@ -85,10 +85,10 @@ class Samples:
         result = Result(message_id, "nonce", 4, NOON, b'{"ok": true}', NOON // 1000 + 604_800)
         return replace(result, **changes)  # type: ignore[arg-type]
 
-    def moved(self, entry: Entry, due: int = NOON + 500) -> tuple[Entry, Whereabouts]:
+    def moved(self, entry: Entry, due: int = NOON + 500) -> tuple[Entry, MessageLocation]:
         """The entry as a retry lays it into the waiting lane, and what says so."""
         new = replace(entry.unclaimed(), place=waiting_place(entry.place.pk, due, "0" * 15), due=due, attempts=2)
-        return new, Whereabouts(entry.id, entry.nonce, new.place, NOON // 1000 + 99, history=(self.attempt(),))
+        return new, MessageLocation(entry.id, entry.nonce, new.place, NOON // 1000 + 99, history=(self.attempt(),))
 
     def attempt(self, **changes: object) -> Attempt:
         attempt = Attempt(1, 4, "worker-1", NOON - 50, NOON, "ValueError", 'said "no"\nand left')
@@ -98,7 +98,7 @@ class Samples:
         letter = DeadLetter(
             message or self.message(),
             failed_at=NOON,
-            reason=Reason.EXHAUSTED,
+            reason=DeadLetterReason.EXHAUSTED,
             error="said no",
             error_type="ValueError",
             attempts=4,
@@ -112,12 +112,12 @@ class Samples:
         )
         return replace(letter, **changes)  # type: ignore[arg-type]
 
-    def buried(self, letter: DeadLetter) -> Whereabouts:
+    def buried(self, letter: DeadLetter) -> MessageLocation:
         message = letter.message
-        return Whereabouts(message.id, message.nonce, None, NOON // 1000 + 9, letter.sk, history=letter.history)
+        return MessageLocation(message.id, message.nonce, None, NOON // 1000 + 9, letter.sk, history=letter.history)
 
-    def document(self, version: int = 1, content: bytes = b"step 1") -> Document:
-        return Document(content, version, NOON // 1000 + 77)
+    def document(self, version: int = 1, content: bytes = b"step 1") -> WorkflowState:
+        return WorkflowState(content, version, NOON // 1000 + 77)
 
 
 def claimed(entry: Entry, by: str = "mine", *, now: int = NOON, lease: int = LEASE) -> Entry:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from millrace.drafts import KEY_BYTES, LABEL_BYTES, PROJECT_BYTES
-from millrace.ids import key_group
-from millrace.lanes import partition, priority_prefix
-from millrace.message import Entry, Place
+from millrace.engine.drafts import KEY_BYTES, LABEL_BYTES, PROJECT_BYTES
+from millrace.model.ids import key_group
+from millrace.model.keys import partition, priority_prefix
+from millrace.model.message import Entry, Place
 
 
 def item_bytes(item: dict[str, Any]) -> int:

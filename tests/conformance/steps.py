@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from millrace.lanes import END, READY
-from millrace.message import Entry
-from millrace.store import APPLIED, Store
+from millrace.model.keys import END, READY
+from millrace.model.message import Entry
+from millrace.stores.interface import APPLIED, Store
 from tests.conformance.samples import Samples, all_claimed, claimed
 from tests.conftest import NOON
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.lanes import END, READY
-from millrace.message import Entry
-from millrace.store import APPLIED, Applied, Refused, Store
+from millrace.model.keys import END, READY
+from millrace.model.message import Entry
+from millrace.stores.interface import APPLIED, Applied, Refused, Store
 from tests.conformance.samples import LEASE, Samples, all_claimed, claimed
 from tests.conftest import NOON
 

@@ -9,10 +9,10 @@ import pytest
 from botocore.awsrequest import AWSResponse
 
 from infra.local.dynamodb import REGION
-from millrace.accounting import QueueState, Take, Tally
-from millrace.errors import StoreUnavailable
-from millrace.store import APPLIED, Applied, Refused, Unknown
-from millrace.stores.dynamodb import dynamodb_client
+from millrace.model.errors import StoreUnavailable
+from millrace.model.queue_state import CounterDelta, CreditRequest, QueueState
+from millrace.stores.dynamodb.client import dynamodb_client
+from millrace.stores.interface import APPLIED, Applied, Refused, Unknown
 from tests.conformance import faults
 from tests.conformance.faults import Fault, FaultyStore, statements
 from tests.conformance.samples import LEASE, Samples, all_claimed, claimed
@@ -100,7 +100,7 @@ def test_batch_lost_in_silence_is_recognised_with_one_read(faulty: FaultyStore, 
 
 @pytest.fixture
 def counted(faulty: FaultyStore, tenant: str) -> QueueState:
-    state = faulty.take_credits(tenant, "Jobs", Take(10, 100, NOON))
+    state = faulty.take_credits(tenant, "Jobs", CreditRequest(10, 100, NOON))
     assert isinstance(state, QueueState)
     return state
 
@@ -120,7 +120,7 @@ class TestNotRepeated:
 
     def test_settle(self, faulty: FaultyStore, counted: QueueState, fault: Fault, applied: bool) -> None:
         faulty.faults.plan(fault)
-        assert faulty.settle(counted.tenant, "Jobs", Tally(NOON, ended=3, done=3)) is None
+        assert faulty.settle(counted.tenant, "Jobs", CounterDelta(NOON, ended=3, done=3)) is None
         assert faulty.faults.sent == ["update_item"]
         state = faulty.get_queue_state(counted.tenant, "Jobs")
         assert (state.depth, state.returned, state.done) == ((7, 3, 3) if applied else (10, 0, 0))
@@ -130,7 +130,7 @@ class TestNotRepeated:
     ) -> None:
         faulty.mend_depth(counted, 1, NOON)
         faulty.faults.plan(faults.works, fault)
-        assert faulty.settle(counted.tenant, "Jobs", Tally(NOON, epoch=0, ended=3, done=3)) is None
+        assert faulty.settle(counted.tenant, "Jobs", CounterDelta(NOON, epoch=0, ended=3, done=3)) is None
         assert faulty.faults.sent == ["update_item"] * 2
         state = faulty.get_queue_state(counted.tenant, "Jobs")
         assert (state.depth, state.returned, state.done) == (9, 0, 3 if applied else 0)
@@ -151,7 +151,7 @@ class TestNotRepeated:
     ) -> None:
         """Asked again at the risk of counting twice: too high a depth is mended, and order numbers may have gaps."""
         faulty.faults.plan(fault)
-        state = faulty.take_credits(counted.tenant, "Jobs", Take(5, 100, NOON, numbers=5))
+        state = faulty.take_credits(counted.tenant, "Jobs", CreditRequest(5, 100, NOON, numbers=5))
         assert isinstance(state, QueueState)
         assert (state.depth, state.sequence) == ((20, 10) if applied else (15, 5))
 
@@ -159,7 +159,7 @@ class TestNotRepeated:
 @pytest.mark.parametrize("fault", [faults.throttled, faults.never_sent, faults.conflict], ids=name)
 def test_booking_that_surely_did_nothing_is_repeated(faulty: FaultyStore, counted: QueueState, fault: Fault) -> None:
     faulty.faults.plan(fault, fault)
-    state = faulty.settle(counted.tenant, "Jobs", Tally(NOON, ended=3, done=3))
+    state = faulty.settle(counted.tenant, "Jobs", CounterDelta(NOON, ended=3, done=3))
     assert state is not None
     assert (state.depth, state.done) == (7, 3)
     assert len(faulty.faults.sent) == 3
@@ -279,7 +279,7 @@ def test_reads_without_an_answer_raise(faulty: FaultyStore, samples: Samples) ->
         lambda: faulty.list_queue_states("t"),
         lambda: faulty.read_dead_letters("t", "q", "", "~", 5),
         lambda: faulty.get_dead_letter("t", "q", "k"),
-        lambda: faulty.take_credits("t", "q", Take(1, 5, NOON)),
+        lambda: faulty.take_credits("t", "q", CreditRequest(1, 5, NOON)),
     ):
         faulty.faults.plan(always=faults.timed_out_before)
         with pytest.raises(StoreUnavailable):

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.lanes import END, READY, WAITING, due_now, partition, ready_place, waiting_place
-from millrace.message import DeadLetter, Entry, Place
-from millrace.spec import QueueSpec
-from millrace.store import Store
+from millrace.model.keys import END, READY, WAITING, due_now, partition, ready_place, waiting_place
+from millrace.model.message import DeadLetter, Entry, Place
+from millrace.model.queue_spec import QueueSpec
+from millrace.stores.interface import Store
 from tests.conformance.samples import Samples, claimed
 from tests.conftest import NOON
 

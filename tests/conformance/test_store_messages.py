@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from millrace.message import Body, Records
-from millrace.store import APPLIED, Refused, Store
+from millrace.model.message import Body, Records
+from millrace.stores.interface import APPLIED, Refused, Store
 from tests.conformance.samples import Samples, all_claimed
 from tests.conftest import NOON
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pynamodb.models import Model
 
-from millrace.accounting import Opening, Slot
-from millrace.message import Body
+from millrace.model.message import Body
+from millrace.model.queue_state import BreakerState, Slot
 from millrace.stores.dynamodb import items, tables
 from tests.conformance.samples import Samples, claimed
 
@@ -74,7 +74,7 @@ def test_queue_state_is_read_from_the_attributes_of_its_model() -> None:
 
 def test_counters_and_circuit_breakers_of_a_queue_state_are_attributes_by_name() -> None:
     item = {items.counter(kind, 7): {"N": str(number)} for number, kind in enumerate("gaed")}
-    item[items.OPENING + "http Orders"] = {"S": items.opening_text(Opening(5, 2))}
+    item[items.OPENING + "http Orders"] = {"S": items.opening_text(BreakerState(5, 2))}
     state = items.queue_state_of(item, "t", "q")
     assert (state.grants, state.arrivals, state.endings, state.dead_days) == ({7: 0}, {7: 1}, {7: 2}, {7: 3})
-    assert state.openings == {"http Orders": Opening(5, 2)}
+    assert state.openings == {"http Orders": BreakerState(5, 2)}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from millrace.accounting import Opening, QueueState, Slot, Take, Tally
-from millrace.clock import DAY, MINUTE
-from millrace.store import Full, Store
+from millrace.model.clock import DAY, MINUTE
+from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
+from millrace.stores.interface import Full, Store
 from tests.conftest import NOON
 
 QUEUE = "Jobs"
@@ -16,7 +16,7 @@ TODAY = NOON // DAY
 
 
 def take(store: Store, tenant: str, count: int, max_depth: int = 100, **changes: object) -> QueueState | Full:
-    return store.take_credits(tenant, QUEUE, Take(count, max_depth, NOON, **changes))  # type: ignore[arg-type]
+    return store.take_credits(tenant, QUEUE, CreditRequest(count, max_depth, NOON, **changes))  # type: ignore[arg-type]
 
 
 def test_unused_queue_has_all_its_counters_at_zero(store: Store, tenant: str) -> None:
@@ -28,7 +28,7 @@ def test_taken_credits_add_to_the_depth(store: Store, tenant: str) -> None:
     state = take(store, tenant, 7, numbers=3, arrived=2)
     expected = QueueState(tenant, QUEUE, depth=7, sequence=3, arrived=2, grants={NOW: 7}, arrivals={NOW: 2})
     assert state == expected == store.get_queue_state(tenant, QUEUE)
-    state = store.take_credits(tenant, QUEUE, Take(1, 100, NOON + MINUTE, 1, 1))
+    state = store.take_credits(tenant, QUEUE, CreditRequest(1, 100, NOON + MINUTE, 1, 1))
     assert state == replace(
         expected, depth=8, sequence=4, arrived=3, grants={NOW: 7, NOW + 1: 1}, arrivals={NOW: 2, NOW + 1: 1}
     )
@@ -68,11 +68,11 @@ def test_many_takers_never_exceed_the_limit(store: Store, tenant: str) -> None:
 def test_stale_minutes_go_with_the_next_write(store: Store, tenant: str) -> None:
     take(store, tenant, 1, arrived=1)
     later = NOON + 10 * MINUTE
-    state = store.take_credits(tenant, QUEUE, Take(1, 100, later, stale_minutes=(NOW,)))
+    state = store.take_credits(tenant, QUEUE, CreditRequest(1, 100, later, stale_minutes=(NOW,)))
     assert isinstance(state, QueueState)
     assert (state.grants, state.arrivals) == ({NOW + 10: 1}, {})
-    store.settle(tenant, QUEUE, Tally(later, ended=1, done=1))
-    settled = store.settle(tenant, QUEUE, Tally(later + DAY, done=1, stale_minutes=(NOW + 10,)))
+    store.settle(tenant, QUEUE, CounterDelta(later, ended=1, done=1))
+    settled = store.settle(tenant, QUEUE, CounterDelta(later + DAY, done=1, stale_minutes=(NOW + 10,)))
     assert settled is not None
     assert (settled.grants, settled.endings) == ({}, {NOW + 10 + DAY // MINUTE: 1})
     assert store.get_queue_state(tenant, QUEUE) == settled
@@ -80,7 +80,7 @@ def test_stale_minutes_go_with_the_next_write(store: Store, tenant: str) -> None
 
 def test_settling_gives_back_and_counts(store: Store, tenant: str) -> None:
     take(store, tenant, 10)
-    tally = Tally(NOON, ended=3, done=2, failed=4, arrived=6, unspent=1, dead={TODAY: 2, TODAY - 1: -1})
+    tally = CounterDelta(NOON, ended=3, done=2, failed=4, arrived=6, unspent=1, dead={TODAY: 2, TODAY - 1: -1})
     settled = store.settle(tenant, QUEUE, tally)
     assert settled == store.get_queue_state(tenant, QUEUE)
     assert settled == QueueState(
@@ -103,10 +103,10 @@ def test_settling_under_an_older_epoch_gives_nothing_back(store: Store, tenant: 
     """The sweep has counted those endings already; giving them back again would make the depth too low."""
     take(store, tenant, 10)
     assert store.mend_depth(store.get_queue_state(tenant, QUEUE), 4, NOON) is True
-    settled = store.settle(tenant, QUEUE, Tally(NOON, epoch=0, ended=4, done=4))
+    settled = store.settle(tenant, QUEUE, CounterDelta(NOON, epoch=0, ended=4, done=4))
     assert settled is not None
     assert (settled.depth, settled.returned, settled.done) == (6, 0, 4)
-    settled = store.settle(tenant, QUEUE, Tally(NOON, epoch=1, ended=2, done=2))
+    settled = store.settle(tenant, QUEUE, CounterDelta(NOON, epoch=1, ended=2, done=2))
     assert settled is not None
     assert (settled.depth, settled.returned, settled.done) == (4, 2, 6)
 
@@ -115,7 +115,7 @@ def test_settling_only_credits_of_an_older_epoch_changes_nothing(store: Store, t
     take(store, tenant, 10)
     store.mend_depth(store.get_queue_state(tenant, QUEUE), 4, NOON)
     before = store.get_queue_state(tenant, QUEUE)
-    assert store.settle(tenant, QUEUE, Tally(NOON, epoch=0, ended=4)) == before
+    assert store.settle(tenant, QUEUE, CounterDelta(NOON, epoch=0, ended=4)) == before
     assert store.get_queue_state(tenant, QUEUE) == before
 
 
@@ -132,7 +132,7 @@ def test_mending_lowers_the_depth_and_opens_an_epoch(store: Store, tenant: str) 
 def test_mending_after_credits_came_back_changes_nothing(store: Store, tenant: str) -> None:
     take(store, tenant, 10)
     seen = store.get_queue_state(tenant, QUEUE)
-    settled = store.settle(tenant, QUEUE, Tally(NOON, ended=1, done=1))
+    settled = store.settle(tenant, QUEUE, CounterDelta(NOON, ended=1, done=1))
     assert store.mend_depth(seen, 4, NOON) is False
     assert store.get_queue_state(tenant, QUEUE) == settled
 
@@ -174,8 +174,8 @@ def test_pause_and_resume(store: Store, tenant: str) -> None:
 
 def test_list_has_the_queues_of_one_tenant_in_order(store: Store, tenant: str) -> None:
     for queue in ("Zebra", "Apple", "Mango"):
-        store.take_credits(tenant, queue, Take(1, 10, NOON))
-    store.take_credits(f"{tenant}x", "Other", Take(1, 10, NOON))
+        store.take_credits(tenant, queue, CreditRequest(1, 10, NOON))
+    store.take_credits(f"{tenant}x", "Other", CreditRequest(1, 10, NOON))
     listed = store.list_queue_states(tenant)
     assert [state.queue for state in listed] == ["Apple", "Mango", "Zebra"]
     assert listed == [store.get_queue_state(tenant, queue) for queue in ("Apple", "Mango", "Zebra")]
@@ -183,7 +183,7 @@ def test_list_has_the_queues_of_one_tenant_in_order(store: Store, tenant: str) -
 
 def test_list_of_all_has_the_queues_of_every_tenant(store: Store, tenant: str) -> None:
     owners = [(tenant, "Zebra"), (tenant, "Apple"), (f"{tenant}x", "Other")]
-    states = {owner: store.take_credits(*owner, Take(1, 10, NOON)) for owner in owners}
+    states = {owner: store.take_credits(*owner, CreditRequest(1, 10, NOON)) for owner in owners}
     listed = {(state.tenant, state.queue): state for state in store.list_all_queue_states()}
     assert {owner: listed[owner] for owner in owners} == states
 
@@ -193,25 +193,25 @@ def test_list_of_all_has_the_queues_of_every_tenant(store: Store, tenant: str) -
 
 def test_circuit_breaker_opens_probes_and_closes(store: Store, tenant: str) -> None:
     unused = store.get_queue_state(tenant, QUEUE)
-    assert store.set_opening(unused, "http: a.b#c é", Opening(NOON)) is True
+    assert store.set_opening(unused, "http: a.b#c é", BreakerState(NOON)) is True
     opened = store.get_queue_state(tenant, QUEUE)
-    assert opened == replace(unused, openings={"http: a.b#c é": Opening(NOON)})
-    assert store.set_opening(opened, "http: a.b#c é", Opening(NOON + 5, 1)) is True
+    assert opened == replace(unused, openings={"http: a.b#c é": BreakerState(NOON)})
+    assert store.set_opening(opened, "http: a.b#c é", BreakerState(NOON + 5, 1)) is True
     probed = store.get_queue_state(tenant, QUEUE)
-    assert probed.openings == {"http: a.b#c é": Opening(NOON + 5, 1)}
+    assert probed.openings == {"http: a.b#c é": BreakerState(NOON + 5, 1)}
     assert store.set_opening(probed, "http: a.b#c é", None) is True
     assert store.get_queue_state(tenant, QUEUE).openings == {}
 
 
 def test_circuit_breaker_seen_otherwise_changes_nothing(store: Store, tenant: str) -> None:
     unused = store.get_queue_state(tenant, QUEUE)
-    store.set_opening(unused, "a", Opening(NOON))
+    store.set_opening(unused, "a", BreakerState(NOON))
     opened = store.get_queue_state(tenant, QUEUE)
-    assert store.set_opening(unused, "a", Opening(NOON + 9)) is False
-    assert store.set_opening(replace(opened, openings={"a": Opening(NOON, 4)}), "a", None) is False
+    assert store.set_opening(unused, "a", BreakerState(NOON + 9)) is False
+    assert store.set_opening(replace(opened, openings={"a": BreakerState(NOON, 4)}), "a", None) is False
     assert store.get_queue_state(tenant, QUEUE) == opened
-    assert store.set_opening(unused, "b", Opening(NOON + 1)) is True, "another target's is its own"
-    assert store.get_queue_state(tenant, QUEUE).openings == {"a": Opening(NOON), "b": Opening(NOON + 1)}
+    assert store.set_opening(unused, "b", BreakerState(NOON + 1)) is True, "another target's is its own"
+    assert store.get_queue_state(tenant, QUEUE).openings == {"a": BreakerState(NOON), "b": BreakerState(NOON + 1)}
 
 
 def test_slot_is_held_until_it_runs_out_or_is_freed(store: Store, tenant: str) -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.message import Entry, Records, Whereabouts
-from millrace.store import APPLIED, Refused, Store
+from millrace.model.message import Entry, MessageLocation, Records
+from millrace.stores.interface import APPLIED, Refused, Store
 from tests.conformance.samples import LEASE, Samples, claimed
 from tests.conftest import NOON
 
@@ -39,7 +39,7 @@ def test_moved_entry_lies_elsewhere_and_says_where(store: Store, samples: Sample
 
 def test_entry_may_change_in_its_place(store: Store, samples: Samples, held: Entry) -> None:
     new = replace(held.unclaimed(), due=NOON + 1, attempts=2)
-    whereabouts = Whereabouts(held.id, held.nonce, new.place, 7)
+    whereabouts = MessageLocation(held.id, held.nonce, new.place, 7)
     assert store.move_entry(held, new, whereabouts) == APPLIED
     assert store.get_entry(held.place) == new
     assert store.get_whereabouts(held.id) == whereabouts
@@ -89,7 +89,7 @@ def test_buried_entry_is_a_dead_letter(store: Store, samples: Samples, held: Ent
 
 
 def test_purged_entry_leaves_a_trace_and_no_letter(store: Store, samples: Samples, held: Entry) -> None:
-    trace = Whereabouts(held.id, held.nonce, None, 7, purged_at=NOON)
+    trace = MessageLocation(held.id, held.nonce, None, 7, purged_at=NOON)
     assert store.bury_entry(held, trace, None) == APPLIED
     assert store.get_entry(held.place) is None
     assert store.get_whereabouts(held.id) == trace

@@ -6,16 +6,16 @@ import random
 
 import pytest
 
-from millrace.accounting import QueueState
-from millrace.claim import body_of, claim
-from millrace.enqueue import enqueue, enqueue_all
-from millrace.errors import InvalidField
-from millrace.message import Body, Draft, Place
-from millrace.queue import Runtime
-from millrace.spec import MAX_BODY_BYTES, QueueSpec
-from millrace.store import APPLIED, Blobs, Store
+from millrace.engine.claim import body_of, claim
+from millrace.engine.enqueue import enqueue, enqueue_all
+from millrace.engine.queue import Runtime
+from millrace.model.errors import InvalidField
+from millrace.model.message import Body, Draft, Place
+from millrace.model.queue_spec import MAX_BODY_BYTES, QueueSpec
+from millrace.model.queue_state import QueueState
 from millrace.stores.dynamodb.items import entry_item
-from millrace.stores.memory import MemoryBlobs
+from millrace.stores.interface import APPLIED, Blobs, Store
+from millrace.stores.memory.queue import MemoryBlobs
 from tests.conformance.samples import Samples, claimed
 from tests.conformance.sizes import item_bytes, largest_entry
 from tests.conftest import NOON, Clock

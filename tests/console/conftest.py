@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from infra.local.dynamodb import REGION
-from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.store import DynamoStore
 from tests.console.stack import Stack, find_browser, serving
 
 

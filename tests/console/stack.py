@@ -15,20 +15,20 @@ import functions.admin.app as admin
 import functions.authoriser.handler as authoriser
 from infra.local.gateway import Binding, Gateway
 from millrace.admin.service import AdminService
-from millrace.claim import claim
-from millrace.clock import system_clock
 from millrace.definitions import Definitions
-from millrace.enqueue import enqueue
-from millrace.finish import Failure, ack, nack, reject
-from millrace.message import Draft
-from millrace.operate import pause
-from millrace.queue import Queue, Runtime
-from millrace.store import Store
-from millrace.stores.dynamodb.jobs import DynamoJobs
+from millrace.engine.claim import claim
+from millrace.engine.enqueue import enqueue
+from millrace.engine.finish import RunFailure, ack, nack, reject
+from millrace.engine.operate import pause
+from millrace.engine.queue import Queue, Runtime
+from millrace.model.clock import system_clock
+from millrace.model.message import Draft
+from millrace.model.tokens import Scope, issue
+from millrace.stores.dynamodb.admin_jobs import DynamoAdminJobs
+from millrace.stores.dynamodb.audit import DynamoAuditLog
 from millrace.stores.dynamodb.tokens import DynamoTokens
-from millrace.stores.dynamodb.trail import DynamoTrail
-from millrace.stores.memory import MemoryBlobs
-from millrace.tokens import Scope, issue
+from millrace.stores.interface import Store
+from millrace.stores.memory.queue import MemoryBlobs
 from tests.consumer.calling import defined
 
 #: A payload full of markup: it must show as text.
@@ -95,8 +95,8 @@ def serving(store: Store, tenant: str, patch: Any) -> Iterator[Stack]:
         Runtime(store, MemoryBlobs(), clock=clock),
         DEFINITIONS,
         tokens,
-        DynamoJobs(client, table),
-        DynamoTrail(client, table),
+        DynamoAdminJobs(client, table),
+        DynamoAuditLog(client, table),
         admin._thread_summon,
     )
     patch.setattr(admin, "service", lambda: service)
@@ -147,7 +147,7 @@ def stuck(stack: Stack, name: str = "WebhookIngress", number: int = 0, *, tries:
     for run in range(tries):
         (held,) = claim(queue, owner=f"worker-{1 + (number + run) % 3}", limit=1).claims
         stack.clock.by += 412
-        nack(queue, held.entry, held.message, Failure(kind, text), lost=held.lost)
+        nack(queue, held.entry, held.message, RunFailure(kind, text), lost=held.lost)
         stack.clock.by += 60_000 if run < tries - 1 else 0
     return receipt.message_id
 
@@ -164,7 +164,9 @@ def furnish(stack: Stack) -> str:
     for number in range(4):
         enqueue(stripe, Draft(b'{"type":"invoice.paid"}', key=f"cus_{number}", project="billing"))
         (held,) = claim(stripe, owner="worker-2", limit=1).claims
-        reject(stripe, held.entry, held.message, Failure("UnknownCustomer", f"cus_{number} is not known to the ledger"))
+        reject(
+            stripe, held.entry, held.message, RunFailure("UnknownCustomer", f"cus_{number} is not known to the ledger")
+        )
         stack.clock.by += 60_000
     stack.clock.by = -40_000
     for name, count in (("GitHubEvents", 38), ("OutboundMail", 131), ("StripeEvents", 12)):
@@ -192,7 +194,7 @@ def work_off(stack: Stack, name: str, count: int) -> None:
 
 def bury_many(stack: Stack, name: str, count: int) -> None:
     """Dead letters by the thousand, written straight into their table."""
-    from millrace.message import Body, DeadLetter, Message, Place, Reason
+    from millrace.model.message import Body, DeadLetter, DeadLetterReason, Message, Place
     from millrace.stores.dynamodb.items import dead_letter_item
 
     now, store = system_clock(), stack.service.runtime.store
@@ -200,7 +202,7 @@ def bury_many(stack: Stack, name: str, count: int) -> None:
     ttl = now // 1000 + 86_400
     place, body = Place("Q#t#Q#0", "s"), Body(b"{}", size=2)
     first = Message("m", stack.tenant, name, "n", place, body, "application/json", now, now, ttl, correlation_id="c")
-    letter = DeadLetter(first, now, Reason.EXHAUSTED, "boom", "ValueError", 3, 3, 50, "", "", (), (), ttl)
+    letter = DeadLetter(first, now, DeadLetterReason.EXHAUSTED, "boom", "ValueError", 3, 3, 50, "", "", (), (), ttl)
     letters = [
         replace(letter, message=replace(first, id=f"m{number:06d}"), failed_at=now - 100_000_000 + number)
         for number in range(count)

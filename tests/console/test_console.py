@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from millrace.claim import claim
-from millrace.enqueue import enqueue
-from millrace.finish import ack
-from millrace.message import Draft
+from millrace.engine.claim import claim
+from millrace.engine.enqueue import enqueue
+from millrace.engine.finish import ack
+from millrace.model.message import Draft
 from tests.console.stack import MARKUP, Stack, bury_many, stuck
 
 

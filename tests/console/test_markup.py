@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from millrace.claim import claim
-from millrace.clock import system_clock
-from millrace.enqueue import enqueue
-from millrace.finish import Failure, ack, nack, reject
-from millrace.message import Draft
-from millrace.operate import pause
+from millrace.engine.claim import claim
+from millrace.engine.enqueue import enqueue
+from millrace.engine.finish import RunFailure, ack, nack, reject
+from millrace.engine.operate import pause
+from millrace.model.clock import system_clock
+from millrace.model.message import Draft
+from millrace.model.tokens import Scope, issue
 from millrace.stores.dynamodb.tokens import DynamoTokens
-from millrace.tokens import Scope, issue
 from tests.console.stack import Stack
 from tests.console.test_console import sign_in
 
@@ -42,7 +42,7 @@ def _draft(field: str, **more: Any) -> Draft:
 def _furnish(stack: Stack) -> dict[str, str]:
     """One message in each phase; their ids."""
     queue = stack.queue(QUEUE)
-    failure = Failure(evil("kind"), evil("error"))
+    failure = RunFailure(evil("kind"), evil("error"))
     ids = {}
     ids["dead"] = enqueue(queue, _draft("dead")).message_id
     (held,) = claim(queue, owner=evil("owner")).claims

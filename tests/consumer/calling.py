@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.api.routes import Api
-from millrace.api.service import Service
 from millrace.definitions import Definitions
-from millrace.tokens import Scope
+from millrace.http.routes import Api
+from millrace.model.tokens import Scope
+from millrace.pull.service import Service
 
 EVERY_SCOPE = " ".join(Scope)
 

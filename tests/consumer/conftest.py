@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from millrace.api.dispatcher import SHARED, Dispatcher
-from millrace.api.pull import ROUTES
-from millrace.api.routes import Api
-from millrace.api.service import Service
-from millrace.queue import Runtime
-from millrace.store import Store
-from millrace.stores.dynamodb import DynamoStore, TableNames
+from millrace.engine.queue import Runtime
+from millrace.http.routes import Api
+from millrace.model.tokens import Tokens
+from millrace.pull.api import ROUTES
+from millrace.pull.dispatcher import SHARED, Dispatcher
+from millrace.pull.service import Service
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tokens import DynamoTokens
-from millrace.stores.memory import MemoryBlobs
-from millrace.stores.token_memory import MemoryTokens
-from millrace.tokens import Tokens
+from millrace.stores.interface import Store
+from millrace.stores.memory.queue import MemoryBlobs
+from millrace.stores.memory.tokens import MemoryTokens
 from tests.consumer.calling import DEFINITIONS, Caller
 from tests.consumer.stack import Stack, running
 

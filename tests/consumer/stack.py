@@ -13,10 +13,10 @@ import pytest
 import functions.authoriser.handler as authoriser
 import functions.consumer.handler as consumer
 from infra.local.gateway import Binding, Gateway
-from millrace.clock import system_clock
-from millrace.stores.dynamodb import TableNames, dynamodb_client
+from millrace.model.clock import system_clock
+from millrace.model.tokens import Scope, issue
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.tokens import DynamoTokens
-from millrace.tokens import Scope, issue
 from tests.consumer.calling import defined
 
 QUEUES = {

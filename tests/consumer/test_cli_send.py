@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from millrace.cli.main import main
-from millrace.clock import system_clock
+from millrace.model.clock import system_clock
 from millrace.signatures import Secret, WebhookRequest, verify
 from millrace.signatures.samples import load_sample, sample_names
 

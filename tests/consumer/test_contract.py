@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from millrace.api.pull import document
+from millrace.pull.api import document
 from tests.consumer.stack import Stack
 
 #: More of them, and every boundary of every field, in a longer run.

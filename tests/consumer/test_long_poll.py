@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from millrace.api.dispatcher import LONE, SHARED, Demand, Dispatcher
-from millrace.api.errors import TooManyWaiting
-from millrace.claim import Claimed
-from millrace.enqueue import enqueue
-from millrace.errors import StoreUnavailable
-from millrace.finish import ack
-from millrace.message import Draft, Entry
-from millrace.operate import pause
-from millrace.poll import Filter
-from millrace.queue import Queue, Runtime
-from millrace.spec import QueueSpec
-from millrace.store import Page
-from millrace.stores.memory import MemoryBlobs, MemoryStore
+from millrace.engine.claim import Claimed
+from millrace.engine.enqueue import enqueue
+from millrace.engine.finish import ack
+from millrace.engine.operate import pause
+from millrace.engine.poll import Filter
+from millrace.engine.queue import Queue, Runtime
+from millrace.http.errors import TooManyWaiting
+from millrace.model.errors import StoreUnavailable
+from millrace.model.message import Draft, Entry
+from millrace.model.queue_spec import QueueSpec
+from millrace.pull.dispatcher import LONE, SHARED, Demand, Dispatcher
+from millrace.stores.interface import Page
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from tests.consumer.virtual_time import PATIENCE, VirtualTime
 
 READS = frozenset({"read_lane", "get_entry", "get_messages", "get_queue_state", "get_records", "get_whereabouts"})

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import functions.consumer.handler as consumer
-from millrace.api.openapi import written
-from millrace.api.pull import ROUTES, document
 from millrace.definitions import load
+from millrace.http.openapi import written
+from millrace.pull.api import ROUTES, document
 from tests.consumer.calling import Caller
 
 CHECKED_IN = Path("infra/openapi.json")

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from millrace.api.consuming import BODY_BUDGET
-from millrace.api.finishing import Finish, rounds
-from millrace.api.handles import Handles
-from millrace.api.looking import MAX_PART
-from millrace.api.service import Service
 from millrace.definitions import load
 from millrace.definitions.language.compiler import compile_files
-from millrace.history_reading import LogRecords
-from millrace.recording import HistoryLog
+from millrace.history.log import HistoryLog
+from millrace.history.reader import LogRecords
+from millrace.pull.claim_handles import Handles
+from millrace.pull.dequeue import BODY_BUDGET
+from millrace.pull.finish import Finish, rounds
+from millrace.pull.queues import MAX_PART
+from millrace.pull.service import Service
 from tests.conftest import Clock
 from tests.consumer.calling import Caller
 
@@ -257,7 +257,7 @@ def test_a_claim_cannot_be_made_up(call: Caller, service: Service, tenant: str) 
     (held,) = call.dequeue()
     entry = service.handles.read(queue, held["claim"]).entry
     message = service.runtime.store.get_messages([entry.id])[entry.id]
-    from millrace.claim import Claim
+    from millrace.engine.claim import Claim
 
     forged = Handles(lambda: b"guessed").write(queue, Claim(replace(entry, id="victim"), message))
     assert call("POST", f"{JOBS}/ack", {"claim": forged}).status == 400

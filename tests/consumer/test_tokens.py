@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import functions.authoriser.handler as authoriser
-from millrace.api.pull import ROUTES
-from millrace.errors import InvalidField, NotFound
-from millrace.stores.dynamodb import DynamoStore
-from millrace.tokens import Scope, Tokens, bearer, issue, revoke, verify
+from millrace.model.errors import InvalidField, NotFound
+from millrace.model.tokens import Scope, Tokens, bearer, issue, revoke, verify
+from millrace.pull.api import ROUTES
+from millrace.stores.dynamodb.store import DynamoStore
 from tests.conftest import NOON, Clock
 from tests.consumer.calling import Caller
 
@@ -64,7 +64,7 @@ def test_every_refusal_is_the_same_none(tokens: Tokens, clock: Clock) -> None:
 def test_an_unknown_id_is_compared_too(tokens: Tokens, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the time it takes tells nothing of which ids exist."""
     compared: list[tuple[bytes, bytes]] = []
-    import millrace.tokens as module
+    import millrace.model.tokens as module
 
     real = module.hmac.compare_digest
     monkeypatch.setattr(module.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or real(a, b))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra.local.dynamodb import REGION
-from millrace.stores.dynamodb import TableNames, dynamodb_client
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.tables import create_tables
 from tests.conformance.engine import shared_ministack
 from tests.costs.measures import Bench

@@ -6,7 +6,7 @@ import json
 from functools import lru_cache
 
 from infra.local.dynamodb import ROOT, EngineMissing
-from millrace.message import Draft
+from millrace.model.message import Draft
 
 EXAMPLES = ROOT / "node_modules" / "@octokit" / "webhooks-examples" / "api.github.com" / "index.json"
 

@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.claim import Claim, claim
-from millrace.document import write_document
-from millrace.enqueue import enqueue, enqueue_all
-from millrace.finish import Failure, ack, extend, nack, reject, release
-from millrace.message import Draft
-from millrace.queue import Queue, Runtime
-from millrace.spec import Delivery, Idempotency, QueueSpec
-from millrace.stores.dynamodb import DynamoStore, TableNames
-from millrace.stores.memory import MemoryBlobs
+from millrace.engine.claim import Claim, claim
+from millrace.engine.enqueue import enqueue, enqueue_all
+from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release
+from millrace.engine.queue import Queue, Runtime
+from millrace.engine.workflow_state import write_workflow_state
+from millrace.model.message import Draft
+from millrace.model.queue_spec import Idempotency, QueueSpec, RetryPolicy
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.memory.queue import MemoryBlobs
 from tests.conftest import Clock
 from tests.costs.meter import Meter
 
@@ -127,10 +128,10 @@ def retry(
     **settings: Any,
 ) -> list[Cost]:
     """Failed runs one after another: what each nack costs."""
-    delivery = Delivery(max_attempts=times + 1, initial_backoff_ms=0, max_backoff_ms=0)
+    delivery = RetryPolicy(max_attempts=times + 1, initial_backoff_ms=0, max_backoff_ms=0)
     queue = bench.queue(delivery=delivery, **settings)
     enqueue(queue, Draft(body))
-    failure = Failure(error_type, error)
+    failure = RunFailure(error_type, error)
 
     def fail(found: Claim) -> Cost:
         bench.clock.forward(1)
@@ -157,14 +158,14 @@ def burial(bench: Bench, body: bytes = SMALL) -> Cost:
     queue = bench.queue()
     enqueue(queue, Draft(body))
     (found,) = held(queue)
-    return bench.measure(1, lambda: reject(queue, found.entry, found.message, Failure("ValueError", "no")))
+    return bench.measure(1, lambda: reject(queue, found.entry, found.message, RunFailure("ValueError", "no")))
 
 
 def document(bench: Bench) -> Cost:
     queue = bench.queue()
     enqueue(queue, Draft(SMALL))
     (found,) = held(queue)
-    return bench.measure(1, lambda: write_document(queue, found.entry, b'{"step": 1}', 0))
+    return bench.measure(1, lambda: write_workflow_state(queue, found.entry, b'{"step": 1}', 0))
 
 
 def duplicate(bench: Bench) -> Cost:

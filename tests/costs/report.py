@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
 from infra.local.ministack import MiniStack
-from millrace.enqueue import enqueue
-from millrace.message import Draft, Message
-from millrace.queue import Runtime
-from millrace.spec import QueueSpec
-from millrace.store import APPLIED
-from millrace.stores.dynamodb import TableNames, dynamodb_client
+from millrace.engine.enqueue import enqueue
+from millrace.engine.queue import Runtime
+from millrace.model.message import Draft, Message
+from millrace.model.queue_spec import QueueSpec
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.items import message_item
 from millrace.stores.dynamodb.tables import create_tables
-from millrace.stores.memory import MemoryStore
+from millrace.stores.interface import APPLIED
+from millrace.stores.memory.queue import MemoryStore
 from tests.conformance.sizes import item_bytes
 from tests.costs import measures
 from tests.costs.corpus import github_drafts

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from millrace.claim import body_of, claim
-from millrace.enqueue import Receipt, enqueue_all
-from millrace.finish import ack
+from millrace.engine.claim import body_of, claim
+from millrace.engine.enqueue import Receipt, enqueue_all
+from millrace.engine.finish import ack
 from millrace.stores.dynamodb.items import message_item
 from tests.conformance.sizes import item_bytes
 from tests.costs.corpus import github_drafts

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.claim import claim
-from millrace.enqueue import enqueue
-from millrace.finish import ack
-from millrace.history import fitting, shortened
-from millrace.message import Attempt, Draft, Whereabouts
-from millrace.spec import Ordering
-from millrace.store import APPLIED
+from millrace.engine.attempt_history import fitting, shortened
+from millrace.engine.claim import claim
+from millrace.engine.enqueue import enqueue
+from millrace.engine.finish import ack
+from millrace.model.message import Attempt, Draft, MessageLocation
+from millrace.model.queue_spec import Ordering
 from millrace.stores.dynamodb.items import entry_item, message_item, whereabouts_item
+from millrace.stores.interface import APPLIED
 from tests.conformance.samples import claimed
 from tests.conformance.sizes import item_bytes, largest_entry
 from tests.costs import measures
@@ -84,7 +84,7 @@ def test_history_of_two_runs_always_fits(letter: str, length: int) -> None:
     runs = fitting(tuple(replace(shortened(run), number=number) for number in (99_997, 99_998, 99_999)))
     assert (runs[0].number, runs[-1].number) == (99_997, 99_999)
     place = largest_entry().place
-    assert units(whereabouts_item(Whereabouts("m" * 32, "n" * 22, place, 9_999_999_999, history=runs))) == 1
+    assert units(whereabouts_item(MessageLocation("m" * 32, "n" * 22, place, 9_999_999_999, history=runs))) == 1
 
 
 def test_retry_in_an_ordered_queue_stays_in_place_and_costs_four(bench: Bench) -> None:

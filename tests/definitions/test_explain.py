@@ -6,17 +6,17 @@ import pytest
 
 from millrace.definitions import load
 from millrace.definitions.explain import describe_wait, in_words, limits, timetable
-from millrace.spec import Delivery, Jitter
+from millrace.model.queue_spec import Jitter, RetryPolicy
 
 
 def test_the_timetable_doubles_up_to_its_cap() -> None:
-    attempts = timetable(Delivery(max_attempts=6, initial_backoff_ms=1000, max_backoff_ms=5000))
+    attempts = timetable(RetryPolicy(max_attempts=6, initial_backoff_ms=1000, max_backoff_ms=5000))
     assert [attempt.wait_ms for attempt in attempts] == [0, 1000, 2000, 4000, 5000, 5000]
     assert attempts[-1].since_first_ms == 17_000
 
 
 def test_jitter_is_said() -> None:
-    first, second = timetable(Delivery(max_attempts=2))
+    first, second = timetable(RetryPolicy(max_attempts=2))
     assert describe_wait(first, Jitter.FULL) == "at once"
     assert describe_wait(second, Jitter.FULL) == "up to 500 ms"
     assert describe_wait(second, Jitter.NONE) == "500 ms"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from millrace.definitions.cel_engine import MAX_DEPTH
 from millrace.definitions.message_type import JSON, Field, RecordType
-from millrace.errors import ExpressionFailed
+from millrace.model.errors import ExpressionFailed
 from tests.definitions.writing import expression, fuzz, lowered, messages, queue_text
 
 #: Ten times what the compiler aims at, so that a busy machine does not decide.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from millrace.definitions.expression import Expression
 from millrace.definitions.message_type import JSON, STRING, Field, MapType, RecordType
-from millrace.errors import ExpressionFailed
+from millrace.model.errors import ExpressionFailed
 from tests.definitions.writing import expression, fuzz, lowered, written_expression
 
 DYNAMIC = RecordType({"a": Field(JSON), "b": Field(JSON), "headers": Field(MapType(STRING, JSON))})

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.definitions import Definitions, TargetKind, load
-from millrace.errors import InvalidDefinitions, MillraceError, NotFound, UnknownQueue
-from millrace.spec import Delivery, Idempotency, Jitter, Ordering, QueueSpec, Retention
+from millrace.model.errors import InvalidDefinitions, MillraceError, NotFound, UnknownQueue
+from millrace.model.queue_spec import Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
 from tests.definitions.writing import MESSAGE, fuzz, loaded, queue_text
 
 COMPILED = Path("infra/definitions.json")
@@ -81,7 +81,7 @@ def test_a_queue_has_the_limits_that_its_definition_states() -> None:
         project="shop",
         labels=("a", "b"),
         retention=Retention(60, 5, 99),
-        delivery=Delivery(9, 10, 20, Jitter.NONE),
+        delivery=RetryPolicy(9, 10, 20, Jitter.NONE),
         idempotency=Idempotency(30, cache_result=False),
         lease_seconds=1.5,
         execution_timeout_seconds=20.0,

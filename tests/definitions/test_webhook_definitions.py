@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from millrace.definitions import SecretSource, TargetKind, WebhookDefinition
+from millrace.definitions import SecretKind, TargetKind, WebhookDefinition
 from millrace.signatures import PRESETS, scheme_from
 from tests.definitions.writing import MESSAGE, loaded, messages
 
@@ -68,7 +68,7 @@ def test_during_a_rotation_both_secrets_count() -> None:
     assert valid(10) == ["env:OLD"]
     assert valid(11) == ["env:OLD", "secretsmanager:millrace/github#new"]
     assert valid(12) == ["secretsmanager:millrace/github#new"]
-    assert defined.secrets[1].source is SecretSource.SECRETS_MANAGER
+    assert defined.secrets[1].source is SecretKind.SECRETS_MANAGER
 
 
 def test_a_webhook_without_a_queue_runs_its_command() -> None:

@@ -16,13 +16,13 @@ import boto3
 
 from infra.local.dynamodb import CREDENTIALS, REGION, ROOT
 from infra.local.tour import call
-from millrace.clock import system_clock
+from millrace.model.clock import system_clock
+from millrace.model.tokens import ANY_TENANT, Scope, issue
 from millrace.signatures import Secret
 from millrace.signatures.presets import scheme_from
 from millrace.signatures.signing import deliver
-from millrace.stores.dynamodb import dynamodb_client
+from millrace.stores.dynamodb.client import dynamodb_client
 from millrace.stores.dynamodb.tokens import DynamoTokens
-from millrace.tokens import ANY_TENANT, Scope, issue
 
 SAM = ROOT / ".venv-sam" / "bin" / "sam"
 ARTIFACTS = "artifacts"

@@ -15,9 +15,7 @@ from infra.local.template import Template
 pytestmark = pytest.mark.deploy
 FUNCTIONS = Template.read().functions()
 SDK = "import boto3; [boto3.client(n, region_name='eu-west-1') for n in ('dynamodb', 's3', 'lambda')]"
-SECRETS = (
-    "from millrace.signatures.stores import powertools_fetch; list(map(powertools_fetch, ('secretsmanager', 'ssm')))"
-)
+SECRETS = "from millrace.aws.secrets import powertools_fetch; list(map(powertools_fetch, ('secretsmanager', 'ssm')))"
 CEL = "from millrace.definitions import cel_engine; cel_engine.engine()"
 #: What a function imports only when it is needed.
 LATER = {

@@ -6,25 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.claim import Claim, Claimed, body_of, claim
-from millrace.clock import DAY
-from millrace.dead_letters import list_dead_letters
-from millrace.document import read_document, write_document
-from millrace.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
-from millrace.errors import InvalidField, NotFound, StaleClaim, StaleState
-from millrace.finish import Failure, ack, extend, nack, reject, release, snooze
-from millrace.message import Draft, Reason
-from millrace.operate import break_claim, pause, resume
-from millrace.poll import Filter
-from millrace.queue import Queue
-from millrace.retry import RetryAt
-from millrace.spec import Delivery, Idempotency, Jitter, Ordering, Retention
-from millrace.status import Phase, status
-from millrace.sweep import sweep
+from millrace.engine.claim import Claim, Claimed, body_of, claim
+from millrace.engine.dead_letters import list_dead_letters
+from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
+from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release, snooze
+from millrace.engine.operate import break_claim, pause, resume
+from millrace.engine.poll import Filter
+from millrace.engine.queue import Queue
+from millrace.engine.retry import RetryAt
+from millrace.engine.status import MessageStatus, status
+from millrace.engine.sweep import sweep
+from millrace.engine.workflow_state import read_workflow_state, write_workflow_state
+from millrace.model.clock import DAY
+from millrace.model.errors import InvalidField, NotFound, StaleClaim, StaleState
+from millrace.model.message import DeadLetterReason, Draft
+from millrace.model.queue_spec import Idempotency, Jitter, Ordering, Retention, RetryPolicy
 from tests.conftest import Bench
 
-BROKEN = Failure("ValueError", "broken")
-EXACT = Delivery(max_attempts=5, initial_backoff_ms=1_000, max_backoff_ms=60_000, jitter=Jitter.NONE)
+BROKEN = RunFailure("ValueError", "broken")
+EXACT = RetryPolicy(max_attempts=5, initial_backoff_ms=1_000, max_backoff_ms=60_000, jitter=Jitter.NONE)
 
 
 def only(claimed: Claimed) -> Claim:
@@ -41,7 +41,7 @@ def test_a_claimed_message_is_invisible_until_its_claim_runs_out(bench: Bench) -
     message_id = put_one(queue)
     held = only(claim(queue, owner="a"))
     assert (held.attempt, held.entry.version, held.entry.owner) == (1, 1, "a")
-    assert status(queue, message_id).phase is Phase.CLAIMED
+    assert status(queue, message_id).phase is MessageStatus.CLAIMED
     waiting = claim(queue, owner="b")
     assert (waiting.claims, waiting.next_at) == ([], held.entry.until)
     bench.clock.forward(5_000)
@@ -66,8 +66,8 @@ def test_every_write_with_a_stale_claim_changes_nothing_and_names_the_version(be
         lambda: nack(queue, old[0].entry, old[0].message, BROKEN),
         lambda: reject(queue, old[0].entry, old[0].message, BROKEN),
         lambda: snooze(queue, old[0].entry, bench.clock() + 1_000),
-        lambda: write_document(queue, old[0].entry, b"{}", 0),
-        lambda: read_document(queue, old[0].entry),
+        lambda: write_workflow_state(queue, old[0].entry, b"{}", 0),
+        lambda: read_workflow_state(queue, old[0].entry),
     ):
         with pytest.raises(StaleClaim) as caught:
             finish()
@@ -97,7 +97,7 @@ def test_a_done_message_is_never_claimed_again(bench: Bench) -> None:
     sweep(queue)
     assert claim(queue, owner="w").claims == []
     found = status(queue, message_id)
-    assert found.phase is Phase.DONE
+    assert found.phase is MessageStatus.DONE
     assert found.result is not None
     assert found.result.snapshot == b"r"
 
@@ -107,7 +107,7 @@ def test_without_cached_results_a_done_message_is_done_all_the_same(bench: Bench
     message_id = put_one(queue)
     held = only(claim(queue, owner="w"))
     assert ack(queue, [held.entry], [b"r"]) == ack(queue, [held.entry], [b"r"]) == [None]
-    assert (status(queue, message_id).phase, status(queue, message_id).result) == (Phase.DONE, None)
+    assert (status(queue, message_id).phase, status(queue, message_id).result) == (MessageStatus.DONE, None)
 
 
 def test_five_attempts_follow_the_exact_timetable_then_comes_the_dead_letter(bench: Bench) -> None:
@@ -117,25 +117,25 @@ def test_five_attempts_follow_the_exact_timetable_then_comes_the_dead_letter(ben
     for attempt in range(1, 6):
         held = only(claim(queue, owner=f"worker-{attempt}"))
         assert held.attempt == attempt
-        decision = nack(queue, held.entry, held.message, Failure("ValueError", f"failure {attempt}"))
+        decision = nack(queue, held.entry, held.message, RunFailure("ValueError", f"failure {attempt}"))
         if isinstance(decision, RetryAt):
-            assert status(queue, message_id).phase is Phase.WAITING
+            assert status(queue, message_id).phase is MessageStatus.WAITING
             waits.append(decision.due - bench.clock())
             bench.clock.now = decision.due - 1
             assert claim(queue, owner="early").claims == []
             bench.clock.forward(1)
     assert waits == [1_000, 2_000, 4_000, 8_000]
     found = status(queue, message_id)
-    assert (found.phase, claim(queue, owner="w").claims) == (Phase.DEAD, [])
+    assert (found.phase, claim(queue, owner="w").claims) == (MessageStatus.DEAD, [])
     (letter,) = list_dead_letters(queue).items
-    assert (letter.reason, letter.attempts, letter.error) == (Reason.EXHAUSTED, 5, "failure 5")
+    assert (letter.reason, letter.attempts, letter.error) == (DeadLetterReason.EXHAUSTED, 5, "failure 5")
     assert [(run.number, run.owner, run.error) for run in letter.history] == [
         (n, f"worker-{n}", f"failure {n}") for n in range(1, 6)
     ]
 
 
 def test_backoff_is_capped_and_full_jitter_spreads_below_the_cap(bench: Bench) -> None:
-    queue = bench.queue(delivery=Delivery(max_attempts=20, initial_backoff_ms=1_000, max_backoff_ms=3_000))
+    queue = bench.queue(delivery=RetryPolicy(max_attempts=20, initial_backoff_ms=1_000, max_backoff_ms=3_000))
     put_one(queue)
     waits = []
     for luck in (0.0, 0.5, 0.999, 0.999):
@@ -161,7 +161,7 @@ def test_a_handler_may_name_its_own_delay(bench: Bench) -> None:
 
 
 def test_lost_workers_use_up_attempts_releases_and_snoozes_do_not(bench: Bench) -> None:
-    queue = bench.queue(lease_seconds=5, delivery=Delivery(max_attempts=2))
+    queue = bench.queue(lease_seconds=5, delivery=RetryPolicy(max_attempts=2))
     message_id = put_one(queue)
     for _ in range(4):
         assert release(queue, [only(claim(queue, owner="polite")).entry]) == [None]
@@ -172,9 +172,9 @@ def test_lost_workers_use_up_attempts_releases_and_snoozes_do_not(bench: Bench) 
         bench.clock.forward(5_000)
     assert claim(queue, owner="next").claims == []
     (letter,) = list_dead_letters(queue).items
-    assert (letter.reason, letter.attempts, letter.error_type) == (Reason.EXHAUSTED, 2, "WorkerLost")
+    assert (letter.reason, letter.attempts, letter.error_type) == (DeadLetterReason.EXHAUSTED, 2, "WorkerLost")
     assert letter.deliveries == 8
-    assert status(queue, message_id).phase is Phase.DEAD
+    assert status(queue, message_id).phase is MessageStatus.DEAD
 
 
 def test_extending_keeps_a_long_job_through_many_leases(bench: Bench) -> None:
@@ -194,9 +194,9 @@ def test_a_rejected_message_goes_straight_to_the_dead_letters(bench: Bench) -> N
     queue = bench.queue()
     put_one(queue)
     held = only(claim(queue, owner="w"))
-    reject(queue, held.entry, held.message, Failure("Reject", "no such account"))
+    reject(queue, held.entry, held.message, RunFailure("Reject", "no such account"))
     (letter,) = list_dead_letters(queue).items
-    assert (letter.reason, letter.error, letter.attempts) == (Reason.REJECTED, "no such account", 1)
+    assert (letter.reason, letter.error, letter.attempts) == (DeadLetterReason.REJECTED, "no such account", 1)
     assert queue.state(fresh=True).depth == 0
 
 
@@ -210,7 +210,7 @@ def test_a_message_older_than_retention_becomes_a_dead_letter_even_while_paused(
     while sweep(queue).buried:
         pass
     letters = list_dead_letters(queue, limit=100).items
-    assert {letter.reason for letter in letters} == {Reason.EXPIRED}
+    assert {letter.reason for letter in letters} == {DeadLetterReason.EXPIRED}
     assert len(letters) == 40
     assert queue.state(fresh=True).depth == 0
 
@@ -332,22 +332,22 @@ def test_the_workflow_document_is_guarded_by_claim_and_version(bench: Bench) -> 
     queue = bench.queue(lease_seconds=5, delivery=EXACT)
     put_one(queue)
     first = only(claim(queue, owner="a"))
-    assert read_document(queue, first.entry).version == 0
-    assert write_document(queue, first.entry, b'{"step": 1}', 0).version == 1
+    assert read_workflow_state(queue, first.entry).version == 0
+    assert write_workflow_state(queue, first.entry, b'{"step": 1}', 0).version == 1
     with pytest.raises(StaleState) as caught:
-        write_document(queue, first.entry, b'{"step": 9}', 0)
+        write_workflow_state(queue, first.entry, b'{"step": 9}', 0)
     assert caught.value.current == 1
     nack(queue, first.entry, first.message, BROKEN)
     bench.clock.forward(1_000)
     second = only(claim(queue, owner="b"))
-    assert read_document(queue, second.entry).content == b'{"step": 1}'
+    assert read_workflow_state(queue, second.entry).content == b'{"step": 1}'
     with pytest.raises(StaleClaim):
-        write_document(queue, first.entry, b'{"step": 2}', 1)
+        write_workflow_state(queue, first.entry, b'{"step": 2}', 1)
     bench.clock.forward(5_000)
     with pytest.raises(StaleClaim):
-        write_document(queue, second.entry, b'{"step": 2}', 1)
+        write_workflow_state(queue, second.entry, b'{"step": 2}', 1)
     with pytest.raises(InvalidField, match="state"):
-        write_document(queue, second.entry, b"x" * 65_537, 1)
+        write_workflow_state(queue, second.entry, b"x" * 65_537, 1)
 
 
 def test_claims_of_one_process_do_not_depend_on_its_memory(bench: Bench) -> None:
@@ -378,7 +378,7 @@ def test_a_message_waits_no_longer_than_it_is_kept(bench: Bench, ordering: Order
     queue = bench.queue(ordering=ordering, retention=Retention(max_age_seconds=60))
     for give_back in (
         lambda held: snooze(queue, held.entry, bench.clock() + 90 * DAY),
-        lambda held: nack(queue, held.entry, held.message, Failure("E", "e"), delay_ms=90 * DAY),
+        lambda held: nack(queue, held.entry, held.message, RunFailure("E", "e"), delay_ms=90 * DAY),
     ):
         message_id = enqueue(queue, Draft(b"late", key="k")).message_id
         (held,) = claim(queue, owner="w").claims
@@ -387,7 +387,7 @@ def test_a_message_waits_no_longer_than_it_is_kept(bench: Bench, ordering: Order
         assert sweep(queue).buried == 0
         bench.clock.forward(1)
         assert sweep(queue).buried == 1
-        assert status(queue, message_id).phase is Phase.DEAD
+        assert status(queue, message_id).phase is MessageStatus.DEAD
 
 
 def test_a_message_sent_again_after_its_window_begins_with_an_empty_document(bench: Bench) -> None:
@@ -395,9 +395,9 @@ def test_a_message_sent_again_after_its_window_begins_with_an_empty_document(ben
     for _ in range(2):
         enqueue(queue, Draft(b"x", idempotency_key="again"))
         (held,) = claim(queue, owner="w").claims
-        assert read_document(queue, held.entry).version == 0
-        assert write_document(queue, held.entry, b"step 1", 0).version == 1
-        assert write_document(queue, held.entry, b"step 2", 1).version == 2
-        assert read_document(queue, held.entry).content == b"step 2"
+        assert read_workflow_state(queue, held.entry).version == 0
+        assert write_workflow_state(queue, held.entry, b"step 1", 0).version == 1
+        assert write_workflow_state(queue, held.entry, b"step 2", 1).version == 2
+        assert read_workflow_state(queue, held.entry).content == b"step 2"
         ack(queue, [held.entry])
         bench.clock.forward(60_000)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.claim import body_of, claim
-from millrace.dead_letters import (
-    LetterFilter,
-    body_of_letter,
+from millrace.engine.claim import body_of, claim
+from millrace.engine.dead_letters import (
+    DeadLetterFilter,
+    body_of_dead_letter,
     get_dead_letter,
     list_dead_letters,
     purge_dead_letter,
     replay,
 )
-from millrace.enqueue import enqueue, enqueue_all
-from millrace.errors import InvalidCursor, InvalidField, NotFound
-from millrace.finish import Failure, ack, nack
-from millrace.inspect import list_claims, list_entries
-from millrace.message import Draft, Reason
-from millrace.operate import purge_page
-from millrace.queue import Queue
-from millrace.spec import Delivery
-from millrace.status import Phase, status
+from millrace.engine.enqueue import enqueue, enqueue_all
+from millrace.engine.finish import RunFailure, ack, nack
+from millrace.engine.inspect import list_claims, list_entries
+from millrace.engine.operate import purge_page
+from millrace.engine.queue import Queue
+from millrace.engine.status import MessageStatus, status
+from millrace.model.errors import InvalidCursor, InvalidField, NotFound
+from millrace.model.message import DeadLetterReason, Draft
+from millrace.model.queue_spec import RetryPolicy
 from tests.conftest import Bench
 
 
@@ -36,13 +36,16 @@ def kill(bench: Bench, queue: Queue, count: int) -> None:
     for held in sorted(claim(queue, owner="w", limit=100).claims, key=lambda c: body_of(queue, c)):
         bench.clock.forward(1_000)
         nack(
-            queue, held.entry, held.message, Failure("HttpError", f"status {500 + int(held.entry.correlation_id[2:])}")
+            queue,
+            held.entry,
+            held.message,
+            RunFailure("HttpError", f"status {500 + int(held.entry.correlation_id[2:])}"),
         )
 
 
 @pytest.fixture
 def queue(bench: Bench) -> Queue:
-    return bench.queue(delivery=Delivery(max_attempts=1), lease_seconds=600)
+    return bench.queue(delivery=RetryPolicy(max_attempts=1), lease_seconds=600)
 
 
 def test_a_dead_letter_is_the_whole_message(bench: Bench, queue: Queue) -> None:
@@ -50,7 +53,7 @@ def test_a_dead_letter_is_the_whole_message(bench: Bench, queue: Queue) -> None:
     (letter,) = list_dead_letters(queue).items
     again = get_dead_letter(queue, letter.sk)
     assert again == letter
-    assert body_of_letter(queue, again) == b"body 0"
+    assert body_of_dead_letter(queue, again) == b"body 0"
     assert (again.message.headers, again.message.correlation_id, again.project) == ({"x-n": "0"}, "c-0", "a")
     assert (again.failed_at, again.error_type, again.error) == (bench.clock(), "HttpError", "status 500")
 
@@ -74,14 +77,14 @@ def test_filters_by_time_reason_text_project_and_correlation(bench: Bench, queue
     start = bench.clock()
     kill(bench, queue, 6)
 
-    def numbers(only: LetterFilter) -> list[str]:
+    def numbers(only: DeadLetterFilter) -> list[str]:
         return [c.message.correlation_id for c in list_dead_letters(queue, only=only, newest_first=False).items]
 
-    assert numbers(LetterFilter(project="b")) == ["c-1", "c-3", "c-5"]
-    assert numbers(LetterFilter(error_text="STATUS 503")) == ["c-3"]
-    assert numbers(LetterFilter(correlation_id="c-2")) == ["c-2"]
-    assert numbers(LetterFilter(reason=Reason.EXPIRED)) == []
-    assert numbers(LetterFilter(failed_from=start + 2_000, failed_before=start + 4_000)) == ["c-1", "c-2"]
+    assert numbers(DeadLetterFilter(project="b")) == ["c-1", "c-3", "c-5"]
+    assert numbers(DeadLetterFilter(error_text="STATUS 503")) == ["c-3"]
+    assert numbers(DeadLetterFilter(correlation_id="c-2")) == ["c-2"]
+    assert numbers(DeadLetterFilter(reason=DeadLetterReason.EXPIRED)) == []
+    assert numbers(DeadLetterFilter(failed_from=start + 2_000, failed_before=start + 4_000)) == ["c-1", "c-2"]
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "!!!", "bm90IGpzb24", "WyJkZWFkIl0", "e30", "WzFd", "[" * 900])
@@ -121,7 +124,7 @@ def test_a_replay_is_a_new_message_that_points_to_its_origin(bench: Bench, queue
     ack(queue, [held.entry])
     marked = get_dead_letter(queue, letter.sk)
     assert (marked.replayed_as, marked.replay_job, marked.replayed_at) == (receipt.message_id, "job-1", bench.clock())
-    assert status(queue, letter.message.id).phase is Phase.DEAD
+    assert status(queue, letter.message.id).phase is MessageStatus.DEAD
 
 
 def test_a_job_replays_a_letter_once_however_often_it_is_restarted(bench: Bench, queue: Queue) -> None:
@@ -164,7 +167,7 @@ def test_purging_a_queue_leaves_what_is_held_and_a_trace_of_the_rest(bench: Benc
             break
     assert (removed, left) == (58, 3)
     phases = [status(queue, message_id).phase for message_id in ids]
-    assert (phases.count(Phase.PURGED), phases.count(Phase.CLAIMED)) == (57, 3)
+    assert (phases.count(MessageStatus.PURGED), phases.count(MessageStatus.CLAIMED)) == (57, 3)
     assert ack(queue, [c.entry for c in held]) == [None] * 3
     queue.runtime.credits.give_back()
     assert queue.state(fresh=True).depth == 0

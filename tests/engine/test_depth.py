@@ -6,19 +6,19 @@ import random
 
 import pytest
 
-from millrace.accounting import GRANT_MINUTES, SKEW_MS
-from millrace.books import book_endings
-from millrace.claim import claim
-from millrace.clock import MINUTE
-from millrace.dead_letters import list_dead_letters, purge_dead_letter, replay
-from millrace.enqueue import Receipt, enqueue, enqueue_all
-from millrace.errors import MillraceError, QueueFull
-from millrace.finish import Failure, ack, nack
-from millrace.inspect import stats
-from millrace.message import Draft
-from millrace.queue import Queue
-from millrace.spec import Delivery, Ordering, Retention
-from millrace.sweep import mend_depth, sweep
+from millrace.engine.claim import claim
+from millrace.engine.counters import book_endings
+from millrace.engine.dead_letters import list_dead_letters, purge_dead_letter, replay
+from millrace.engine.enqueue import Receipt, enqueue, enqueue_all
+from millrace.engine.finish import RunFailure, ack, nack
+from millrace.engine.inspect import stats
+from millrace.engine.queue import Queue
+from millrace.engine.sweep import repair_depth, sweep
+from millrace.model.clock import MINUTE
+from millrace.model.errors import MillraceError, QueueFull
+from millrace.model.message import Draft
+from millrace.model.queue_spec import Ordering, Retention, RetryPolicy
+from millrace.model.queue_state import GRANT_MINUTES, SKEW_MS
 from tests.conftest import Bench
 
 
@@ -61,7 +61,7 @@ def test_room_made_by_endings_is_usable_at_once(bench: Bench) -> None:
 def test_random_traffic_with_dying_processes_never_passes_the_limit_and_heals(bench: Bench) -> None:
     dice = random.Random(11)
     limit = 30
-    settings = {"retention": Retention(max_depth=limit), "lease_seconds": 5, "delivery": Delivery(max_attempts=2)}
+    settings = {"retention": Retention(max_depth=limit), "lease_seconds": 5, "delivery": RetryPolicy(max_attempts=2)}
     senders = [bench.queue(runtime=bench.another_process(), **settings) for _ in range(3)]
     worker = bench.queue(runtime=bench.another_process(), **settings)
     for step in range(250):
@@ -148,7 +148,7 @@ def test_endings_booked_while_the_sweep_counts_do_not_count_twice(bench: Bench) 
         return read_lane(pk, after, upto, limit)
 
     bench.store.read_lane = while_counting  # type: ignore[method-assign]
-    mend_depth(sweeper)
+    repair_depth(sweeper)
     assert queue.state(fresh=True).depth == entries(bench, queue) == 6
 
 
@@ -205,12 +205,12 @@ def test_duplicates_take_no_room(bench: Bench) -> None:
 
 
 def test_numbers_of_a_queue(bench: Bench) -> None:
-    queue = bench.queue(delivery=Delivery(max_attempts=1))
+    queue = bench.queue(delivery=RetryPolicy(max_attempts=1))
     enqueue_all(queue, [Draft(b"x", project=("billing", "search")[n % 2]) for n in range(10)])
     enqueue(queue, Draft(b"later", not_before=bench.clock() + 60_000))
     held = claim(queue, owner="w", limit=5).claims
     ack(queue, [c.entry for c in held[:2]])
-    nack(queue, held[2].entry, held[2].message, Failure("E", "x"))
+    nack(queue, held[2].entry, held[2].message, RunFailure("E", "x"))
     bench.clock.forward(30_000 - 1)
     seen = stats(queue)
     assert (seen.ready, seen.waiting, seen.in_flight, seen.dead_letters, seen.depth) == (5, 1, 2, 1, 8)
@@ -222,10 +222,10 @@ def test_numbers_of_a_queue(bench: Bench) -> None:
 
 
 def test_dead_letters_are_counted_through_replay_and_purge(bench: Bench) -> None:
-    queue = bench.queue(delivery=Delivery(max_attempts=1))
+    queue = bench.queue(delivery=RetryPolicy(max_attempts=1))
     enqueue_all(queue, [Draft(b"x")] * 3)
     for held in claim(queue, owner="w", limit=3).claims:
-        nack(queue, held.entry, held.message, Failure("E", "x"))
+        nack(queue, held.entry, held.message, RunFailure("E", "x"))
     assert stats(queue).dead_letters == 3
     letters = list_dead_letters(queue).items
     replay(queue, letters[0], job="j1")

@@ -6,17 +6,17 @@ from collections import Counter
 
 import pytest
 
-from millrace.claim import Claim, body_of, claim
-from millrace.enqueue import enqueue, enqueue_all
-from millrace.finish import Failure, ack, nack, release
-from millrace.message import Draft
-from millrace.poll import Filter
-from millrace.queue import Queue
-from millrace.spec import Delivery, Jitter, Ordering
+from millrace.engine.claim import Claim, body_of, claim
+from millrace.engine.enqueue import enqueue, enqueue_all
+from millrace.engine.finish import RunFailure, ack, nack, release
+from millrace.engine.poll import Filter
+from millrace.engine.queue import Queue
+from millrace.model.message import Draft
+from millrace.model.queue_spec import Jitter, Ordering, RetryPolicy
 from tests.conftest import Bench
 
-BROKEN = Failure("ValueError", "broken")
-SLOW_RETRY = Delivery(max_attempts=2, initial_backoff_ms=10_000, max_backoff_ms=10_000, jitter=Jitter.NONE)
+BROKEN = RunFailure("ValueError", "broken")
+SLOW_RETRY = RetryPolicy(max_attempts=2, initial_backoff_ms=10_000, max_backoff_ms=10_000, jitter=Jitter.NONE)
 
 
 def bodies(queue: Queue, claims: list[Claim]) -> list[bytes]:

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from millrace.claim import Claim, claim
-from millrace.enqueue import enqueue
-from millrace.errors import NotFound
-from millrace.filtered import record_filtered
-from millrace.finish import Failure, ack, nack, reject
-from millrace.message import Draft
-from millrace.operate import purge_page
-from millrace.queue import Queue
-from millrace.spec import Delivery, Idempotency, Ordering
-from millrace.status import Phase, phases, status
+from millrace.engine.claim import Claim, claim
+from millrace.engine.enqueue import enqueue
+from millrace.engine.filtered import record_filtered
+from millrace.engine.finish import RunFailure, ack, nack, reject
+from millrace.engine.operate import purge_page
+from millrace.engine.queue import Queue
+from millrace.engine.status import MessageStatus, phases, status
+from millrace.model.errors import NotFound
+from millrace.model.message import Draft
+from millrace.model.queue_spec import Idempotency, Ordering, RetryPolicy
 from tests.conftest import Bench
 
-FAILURE = Failure("E", "broken")
+FAILURE = RunFailure("E", "broken")
 
 
 def send(queue: Queue, name: str, **draft: Any) -> str:
@@ -66,19 +66,19 @@ def claimed(queue: Queue) -> str:
 
 
 #: In an order in which none disturbs another.
-EACH: list[tuple[Phase, Callable[[Queue], str]]] = [
-    (Phase.PURGED, purged),
-    (Phase.DEAD, dead),
-    (Phase.DONE, done),
-    (Phase.WAITING, retried),
-    (Phase.CLAIMED, claimed),
-    (Phase.WAITING, lambda queue: send(queue, "later", not_before=queue.now() + 60_000)),
-    (Phase.READY, lambda queue: send(queue, "ready")),
-    (Phase.FILTERED, lambda queue: record_filtered(queue, Draft(b"x", idempotency_key="filtered")).message_id),
+EACH: list[tuple[MessageStatus, Callable[[Queue], str]]] = [
+    (MessageStatus.PURGED, purged),
+    (MessageStatus.DEAD, dead),
+    (MessageStatus.DONE, done),
+    (MessageStatus.WAITING, retried),
+    (MessageStatus.CLAIMED, claimed),
+    (MessageStatus.WAITING, lambda queue: send(queue, "later", not_before=queue.now() + 60_000)),
+    (MessageStatus.READY, lambda queue: send(queue, "ready")),
+    (MessageStatus.FILTERED, lambda queue: record_filtered(queue, Draft(b"x", idempotency_key="filtered")).message_id),
 ]
 
 
-def asked_singly(queue: Queue, ids: list[str]) -> dict[str, Phase]:
+def asked_singly(queue: Queue, ids: list[str]) -> dict[str, MessageStatus]:
     found = {}
     for message_id in ids:
         try:
@@ -96,7 +96,7 @@ def test_every_phase_is_that_of_its_status(bench: Bench) -> None:
     bench.clock.forward(61_000)
     later = phases(queue, ids)
     assert later == asked_singly(queue, ids)
-    assert sum(phase is Phase.READY for phase in later.values()) == 4, "delays are over, the claim has run out"
+    assert sum(phase is MessageStatus.READY for phase in later.values()) == 4, "delays are over, the claim has run out"
     assert phases(queue, []) == {}
 
 
@@ -105,18 +105,18 @@ def test_messages_of_another_queue_or_tenant_are_not_found(bench: Bench) -> None
     others = [bench.queue("Other"), bench.runtime.queue(f"{bench.tenant}-b", queue.spec)]
     ids = [send(other, "key") for other in others]
     assert phases(queue, ids) == {}
-    assert [phases(other, ids) for other in others] == [{ids[0]: Phase.READY}, {ids[1]: Phase.READY}]
+    assert [phases(other, ids) for other in others] == [{ids[0]: MessageStatus.READY}, {ids[1]: MessageStatus.READY}]
 
 
 def test_a_replaced_message_is_not_where_its_predecessor_was(bench: Bench) -> None:
     """The first died; its record stays behind when a new message takes its id."""
-    queue = bench.queue(idempotency=Idempotency(window_seconds=60), delivery=Delivery(max_attempts=1))
+    queue = bench.queue(idempotency=Idempotency(window_seconds=60), delivery=RetryPolicy(max_attempts=1))
     first = dead(queue)
     bench.clock.forward(60_000)
     assert send(queue, "dead") == first
-    assert phases(queue, [first]) == {first: Phase.READY} == asked_singly(queue, [first])
+    assert phases(queue, [first]) == {first: MessageStatus.READY} == asked_singly(queue, [first])
     ack(queue, [hold(queue, first).entry])
-    assert phases(queue, [first]) == {first: Phase.DONE} == asked_singly(queue, [first])
+    assert phases(queue, [first]) == {first: MessageStatus.DONE} == asked_singly(queue, [first])
 
 
 def test_somebody_elses_entry_in_its_place_does_not_make_it_ready(bench: Bench) -> None:
@@ -125,13 +125,13 @@ def test_somebody_elses_entry_in_its_place_does_not_make_it_ready(bench: Bench) 
     held = hold(queue, message_id).entry
     ack(queue, [held])
     bench.store.put_entries([replace(held.unclaimed(), nonce="another")])
-    assert phases(queue, [message_id]) == {message_id: Phase.DONE} == asked_singly(queue, [message_id])
+    assert phases(queue, [message_id]) == {message_id: MessageStatus.DONE} == asked_singly(queue, [message_id])
 
 
 def test_an_ordered_queue_retries_in_place(bench: Bench) -> None:
     queue = bench.queue(ordering=Ordering.FIFO)
     message_id = retried(queue)
-    assert phases(queue, [message_id]) == {message_id: Phase.WAITING}
+    assert phases(queue, [message_id]) == {message_id: MessageStatus.WAITING}
 
 
 @dataclass
@@ -169,26 +169,29 @@ Step = Callable[[Queue, str], None]
 @pytest.mark.parametrize(
     ("method", "happens", "phase"),
     [
-        ("get_all_whereabouts", [retry], Phase.WAITING),
-        ("get_all_whereabouts", [bury], Phase.DEAD),
-        ("get_all_whereabouts", [finish], Phase.DONE),
-        ("get_entries", [retry], Phase.WAITING),
-        ("get_entries", [bury], Phase.DEAD),
-        ("get_entries", [finish], Phase.DONE),
-        ("get_entries", [retry, retry, retry], Phase.WAITING),
-        ("get_entries", [retry, bury], Phase.DEAD),
-        ("get_entries", [retry, finish], Phase.DONE),
+        ("get_all_whereabouts", [retry], MessageStatus.WAITING),
+        ("get_all_whereabouts", [bury], MessageStatus.DEAD),
+        ("get_all_whereabouts", [finish], MessageStatus.DONE),
+        ("get_entries", [retry], MessageStatus.WAITING),
+        ("get_entries", [bury], MessageStatus.DEAD),
+        ("get_entries", [finish], MessageStatus.DONE),
+        ("get_entries", [retry, retry, retry], MessageStatus.WAITING),
+        ("get_entries", [retry, bury], MessageStatus.DEAD),
+        ("get_entries", [retry, finish], MessageStatus.DONE),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(step.__name__ for step in value),
 )
 def test_a_message_that_moves_between_the_reads_is_followed(
-    bench: Bench, method: str, happens: list[Step], phase: Phase
+    bench: Bench, method: str, happens: list[Step], phase: MessageStatus
 ) -> None:
     """Its entry is gone from where it was looked for; that alone does not make it done."""
-    queue = bench.queue(delivery=Delivery(max_attempts=9))
+    queue = bench.queue(delivery=RetryPolicy(max_attempts=9))
     moving, still = send(queue, "moving"), send(queue, "still", not_before=queue.now() + 3_600_000)
     store: Any = Interrupted(bench.store, method, [partial(step, queue, moving) for step in happens])
     runtime = bench.another_process()
     runtime.store = store
-    assert phases(runtime.queue(bench.tenant, queue.spec), [moving, still]) == {moving: phase, still: Phase.WAITING}
+    assert phases(runtime.queue(bench.tenant, queue.spec), [moving, still]) == {
+        moving: phase,
+        still: MessageStatus.WAITING,
+    }
     assert store.happenings == []

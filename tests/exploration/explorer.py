@@ -14,8 +14,8 @@ from typing import Any
 
 from greenlet import greenlet
 
-from millrace.errors import StoreUnavailable
-from millrace.store import Store, Unknown
+from millrace.model.errors import StoreUnavailable
+from millrace.stores.interface import Store, Unknown
 
 #: Store calls whose answer can be lost, and what the caller then sees.
 LISTS = {"put_entries", "put_messages", "drop_entries", "claim_entries", "end_entries", "hold_entries"}

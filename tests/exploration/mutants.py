@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-import millrace.claim
-import millrace.enqueue
-import millrace.status
-import millrace.sweep
-from millrace.accounting import QueueState, Tally
-from millrace.message import Entry, Message, Place, Whereabouts
-from millrace.status import Phase
-from millrace.store import APPLIED, Applied, Outcome, Refused
-from millrace.stores.memory import MemoryStore
+import millrace.engine.claim
+import millrace.engine.enqueue
+import millrace.engine.status
+import millrace.engine.sweep
+from millrace.engine.status import MessageStatus
+from millrace.model.message import Entry, Message, MessageLocation, Place
+from millrace.model.queue_state import CounterDelta, QueueState
+from millrace.stores.interface import APPLIED, Applied, Refused, WriteResult
+from millrace.stores.memory.queue import MemoryStore
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -29,7 +29,7 @@ class Mutant:
 
 
 def _ack_without_token(patch: pytest.MonkeyPatch) -> None:
-    def unfenced(self: MemoryStore, place: Place, token: str, change: Callable[[Entry], None]) -> Outcome[Entry]:
+    def unfenced(self: MemoryStore, place: Place, token: str, change: Callable[[Entry], None]) -> WriteResult[Entry]:
         current = self.entries.get(place)
         if current is None:
             return Refused(current)
@@ -40,7 +40,7 @@ def _ack_without_token(patch: pytest.MonkeyPatch) -> None:
 
 
 def _claim_without_version(patch: pytest.MonkeyPatch) -> None:
-    def claim_entry(self: MemoryStore, entry: Entry, now: int) -> Outcome[Entry]:
+    def claim_entry(self: MemoryStore, entry: Entry, now: int) -> WriteResult[Entry]:
         current = self.entries.get(entry.place)
         if current is None or current.until > now:
             return Refused(current)
@@ -51,7 +51,7 @@ def _claim_without_version(patch: pytest.MonkeyPatch) -> None:
 
 
 def _claim_over_a_live_lease(patch: pytest.MonkeyPatch) -> None:
-    def claim_entry(self: MemoryStore, entry: Entry, now: int) -> Outcome[Entry]:
+    def claim_entry(self: MemoryStore, entry: Entry, now: int) -> WriteResult[Entry]:
         current = self.entries.get(entry.place)
         if current is None or current.version != entry.version - 1:
             return Refused(current)
@@ -63,15 +63,15 @@ def _claim_over_a_live_lease(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_nonce_check(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(millrace.claim, "_committed", lambda entry, messages: entry.id in messages)
+    patch.setattr(millrace.engine.claim, "_committed", lambda entry, messages: entry.id in messages)
 
 
 def _no_grace_for_orphans(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(millrace.claim, "ORPHAN_GRACE_MS", 0)
+    patch.setattr(millrace.engine.claim, "ORPHAN_GRACE_MS", 0)
 
 
 def _message_before_entry(patch: pytest.MonkeyPatch) -> None:
-    put_entries, commit = millrace.enqueue._put_entries, millrace.enqueue._commit
+    put_entries, commit = millrace.engine.enqueue._put_entries, millrace.engine.enqueue._commit
 
     def commit_first(queue: Any, pairs: Any, answers: Any) -> Any:
         commit(queue, pairs, answers)
@@ -81,20 +81,20 @@ def _message_before_entry(patch: pytest.MonkeyPatch) -> None:
         fresh = [pair for pair in pairs if not getattr(answers[pair.position], "duplicate", False)]
         put_entries(queue, fresh, answers)
 
-    patch.setattr(millrace.enqueue, "_put_entries", commit_first)
-    patch.setattr(millrace.enqueue, "_commit", entries_afterwards)
+    patch.setattr(millrace.engine.enqueue, "_put_entries", commit_first)
+    patch.setattr(millrace.engine.enqueue, "_commit", entries_afterwards)
 
 
 def _replaced_while_queued(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Phase, "ended", property(lambda _self: True))
+    patch.setattr(MessageStatus, "ended", property(lambda _self: True))
 
 
 def _missing_entry_believed_at_once(patch: pytest.MonkeyPatch) -> None:
     """The place is not read again after an entry was not found there."""
-    locate = millrace.enqueue.locate
+    locate = millrace.engine.enqueue.locate
 
     class Blind:
-        def __init__(self, store: Any, whereabouts: Whereabouts | None) -> None:
+        def __init__(self, store: Any, whereabouts: MessageLocation | None) -> None:
             self._store, self._whereabouts = store, whereabouts
 
         def __getattr__(self, name: str) -> Any:
@@ -105,12 +105,12 @@ def _missing_entry_believed_at_once(patch: pytest.MonkeyPatch) -> None:
     def trusting(store: Any, message: Message, records: Any, now: int) -> Any:
         return locate(Blind(store, records.whereabouts), message, records, now)
 
-    patch.setattr(millrace.enqueue, "locate", trusting)
-    patch.setattr(millrace.status, "locate", trusting)
+    patch.setattr(millrace.engine.enqueue, "locate", trusting)
+    patch.setattr(millrace.engine.status, "locate", trusting)
 
 
 def _retry_copies_the_entry(patch: pytest.MonkeyPatch) -> None:
-    def move_entry(self: MemoryStore, old: Entry, new: Entry, whereabouts: Whereabouts) -> Outcome[Entry]:
+    def move_entry(self: MemoryStore, old: Entry, new: Entry, whereabouts: MessageLocation) -> WriteResult[Entry]:
         def copy(current: Entry) -> None:
             self.entries[current.place] = replace(current, token="", until=0)
             self.entries[new.place] = new
@@ -122,13 +122,13 @@ def _retry_copies_the_entry(patch: pytest.MonkeyPatch) -> None:
 
 
 def _starts_without_looking_at_its_lease(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(millrace.claim.Claim, "may_start", lambda _self, _now, _margin=0: True)
+    patch.setattr(millrace.engine.claim.Claim, "may_start", lambda _self, _now, _margin=0: True)
 
 
 def _endings_counted_after_mending(patch: pytest.MonkeyPatch) -> None:
     settle = MemoryStore.settle
 
-    def any_epoch(self: MemoryStore, tenant: str, queue: str, tally: Tally) -> QueueState | None:
+    def any_epoch(self: MemoryStore, tenant: str, queue: str, tally: CounterDelta) -> QueueState | None:
         epoch = self.get_queue_state(tenant, queue).epoch
         return settle(self, tenant, queue, replace(tally, epoch=epoch))
 
@@ -151,7 +151,7 @@ def _mending_ignores_endings_meanwhile(patch: pytest.MonkeyPatch) -> None:
 def _credits_given_twice(patch: pytest.MonkeyPatch) -> None:
     settle = MemoryStore.settle
 
-    def twice(self: MemoryStore, tenant: str, queue: str, tally: Tally) -> QueueState | None:
+    def twice(self: MemoryStore, tenant: str, queue: str, tally: CounterDelta) -> QueueState | None:
         return settle(self, tenant, queue, replace(tally, ended=2 * tally.ended))
 
     patch.setattr(MemoryStore, "settle", twice)
@@ -182,7 +182,7 @@ def _fifo_keeps_what_lies_behind_a_lost_head(patch: pytest.MonkeyPatch) -> None:
         outcomes = queue.store.claim_entries(wanted, now) if wanted else []
         return [(b, e) for b, e, o in zip(seen, wanted, outcomes, strict=True) if isinstance(o, Applied)]
 
-    patch.setattr(millrace.claim, "_take", take)
+    patch.setattr(millrace.engine.claim, "_take", take)
 
 
 def _passed_by_for_good(patch: pytest.MonkeyPatch) -> None:
@@ -191,15 +191,15 @@ def _passed_by_for_good(patch: pytest.MonkeyPatch) -> None:
     def look(queue: Any, pk: str, wanted: int, only: Any) -> Any:
         passed: dict[Place, Entry] = {}
         for _ in range(4):
-            found = millrace.claim.poll(queue, pk, wanted, queue.now(), only, passed.keys())
-            messages = millrace.claim._messages_of(queue, found.entries)
-            unsent = {e.place: e for e in found.entries if millrace.claim._is_unsent(e, messages, queue.now())}
+            found = millrace.engine.claim.poll(queue, pk, wanted, queue.now(), only, passed.keys())
+            messages = millrace.engine.claim._messages_of(queue, found.entries)
+            unsent = {e.place: e for e in found.entries if millrace.engine.claim._is_unsent(e, messages, queue.now())}
             if not unsent:
                 break
             passed |= unsent
         return found, messages
 
-    patch.setattr(millrace.claim, "_look", look)
+    patch.setattr(millrace.engine.claim, "_look", look)
 
 
 def _lost_runs_are_free(patch: pytest.MonkeyPatch) -> None:
@@ -207,10 +207,10 @@ def _lost_runs_are_free(patch: pytest.MonkeyPatch) -> None:
 
 
 def _replay_with_a_fresh_id(patch: pytest.MonkeyPatch) -> None:
-    import millrace.dead_letters
+    import millrace.engine.dead_letters
 
-    enqueue = millrace.dead_letters.enqueue
-    patch.setattr(millrace.dead_letters, "enqueue", lambda queue, draft, own_key="": enqueue(queue, draft))
+    enqueue = millrace.engine.dead_letters.enqueue
+    patch.setattr(millrace.engine.dead_letters, "enqueue", lambda queue, draft, own_key="": enqueue(queue, draft))
 
 
 MUTANTS: dict[str, Mutant] = {

@@ -11,25 +11,25 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from millrace.accounting import GRANT_MINUTES, SKEW_MS, Take
-from millrace.claim import Claim, claim
-from millrace.clock import MINUTE
-from millrace.dead_letters import list_dead_letters, replay
-from millrace.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
-from millrace.errors import MillraceError
-from millrace.finish import Failure, ack, nack, release
-from millrace.message import Draft
-from millrace.queue import Queue, Runtime
-from millrace.spec import Delivery, Idempotency, Jitter, Ordering, QueueSpec, Retention
-from millrace.status import status
-from millrace.store import Applied, Store
-from millrace.stores.memory import MemoryBlobs, MemoryStore
-from millrace.sweep import sweep
+from millrace.engine.claim import Claim, claim
+from millrace.engine.dead_letters import list_dead_letters, replay
+from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
+from millrace.engine.finish import RunFailure, ack, nack, release
+from millrace.engine.queue import Queue, Runtime
+from millrace.engine.status import status
+from millrace.engine.sweep import sweep
+from millrace.model.clock import MINUTE
+from millrace.model.errors import MillraceError
+from millrace.model.message import Draft
+from millrace.model.queue_spec import Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
+from millrace.model.queue_state import GRANT_MINUTES, SKEW_MS, CreditRequest
+from millrace.stores.interface import Applied, Store
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from tests.exploration.explorer import Bounds, Run, Scenario, Stage, Stepped
 
 LEASE_MS = 5_000
 MAX_ATTEMPTS = 2
-BROKEN = Failure("ValueError", "broken")
+BROKEN = RunFailure("ValueError", "broken")
 #: Store calls that change nothing, so that nothing can have broken after them.
 READS = ("get_", "list_", "read_")
 _tenants = itertools.count(1)
@@ -49,7 +49,7 @@ class World:
         self.spec = QueueSpec(
             "Jobs",
             lease_seconds=LEASE_MS / 1_000,
-            **{"delivery": Delivery(MAX_ATTEMPTS, 1_000, 1_000, Jitter.NONE), **settings},
+            **{"delivery": RetryPolicy(MAX_ATTEMPTS, 1_000, 1_000, Jitter.NONE), **settings},
         )
         self.accepted: set[str] = set()
         self.committed: dict[str, str] = {}  # id → nonce
@@ -353,7 +353,7 @@ def _full(world: World) -> list[tuple[str, Callable[[], None]]]:
 def _mended(world: World) -> list[tuple[str, Callable[[], None]]]:
     """A process died with credits; the sweep finds them while others send and finish."""
     _prepared(world, Draft(b"a"), Draft(b"b"))
-    world.real.take_credits(world.tenant, "Jobs", Take(3, world.spec.retention.max_depth, world.now))
+    world.real.take_credits(world.tenant, "Jobs", CreditRequest(3, world.spec.retention.max_depth, world.now))
     world.now += GRANT_MINUTES * MINUTE + SKEW_MS
     return [
         ("worker", world.worker("w", limit=2)),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.store import Store
-from millrace.stores.dynamodb import DynamoStore
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.interface import Store
 from tests.exploration.explorer import Bounds, Run, explore, sample
 from tests.exploration.scenarios import SCENARIOS
 

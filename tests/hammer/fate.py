@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from millrace.store import Store
+from millrace.stores.interface import Store
 
 
 class FatedStore:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infra.local.dynamodb import REGION
-from millrace.errors import StoreUnavailable
-from millrace.history_check import Record, Verdict, check_history
-from millrace.history_reading import read_records
-from millrace.lanes import END
-from millrace.queue import Queue
-from millrace.recording import Event
-from millrace.stores.dynamodb import dynamodb_client
+from millrace.engine.queue import Queue
+from millrace.history.checker import HistoryRecord, Verdict, check_history
+from millrace.history.log import HistoryEvent
+from millrace.history.reader import read_records
+from millrace.model.errors import StoreUnavailable
+from millrace.model.keys import END
+from millrace.stores.dynamodb.client import dynamodb_client
 from tests.hammer.journal import Follower
 from tests.hammer.worker import Assignment, Worker
 
@@ -66,21 +66,21 @@ class Progress:
     accepted: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
     in_doubt: set[str] = field(default_factory=set)
-    runs: dict[str, Record] = field(default_factory=dict)  #: message → its newest run
+    runs: dict[str, HistoryRecord] = field(default_factory=dict)  #: message → its newest run
 
-    def see(self, record: Record) -> None:
+    def see(self, record: HistoryRecord) -> None:
         match record.event:
-            case Event.ACCEPTED:
+            case HistoryEvent.ACCEPTED:
                 self.accepted.add(record.message)
-            case Event.DONE | Event.DEAD:
+            case HistoryEvent.DONE | HistoryEvent.DEAD:
                 self.ended.add(record.message)
-            case Event.ENDING:
+            case HistoryEvent.ENDING:
                 self.in_doubt.add(record.message)
-            case Event.STARTED:
+            case HistoryEvent.STARTED:
                 before = self.runs.get(record.message)
                 if before is None or before.version < record.version:
                     self.runs[record.message] = record
-            case Event.FAILED | Event.RELEASED:
+            case HistoryEvent.FAILED | HistoryEvent.RELEASED:
                 self.runs.pop(record.message, None)
 
     def runs_of(self, owner: str) -> set[str]:
@@ -270,7 +270,7 @@ def table_phases(queue: Queue, accepted: set[str]) -> tuple[int, dict[str, str]]
     return orphans, phases
 
 
-def all_records(folder: Path) -> Iterator[Record]:
+def all_records(folder: Path) -> Iterator[HistoryRecord]:
     for path in sorted(folder.glob("*.jsonl")):
         with path.open() as file:
             yield from read_records(file)

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from millrace.history_check import Record
-from millrace.history_reading import read_records
-from millrace.recording import Event
+from millrace.history.checker import HistoryRecord
+from millrace.history.log import HistoryEvent
+from millrace.history.reader import read_records
 
 
 class Journal:
@@ -18,7 +18,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
-    def write(self, records: Iterable[Record]) -> None:
+    def write(self, records: Iterable[HistoryRecord]) -> None:
         """One write and one fsync for all of them."""
         lines = [json.dumps(_fields(record), separators=(",", ":")) + "\n" for record in records]
         if lines:
@@ -26,7 +26,7 @@ class Journal:
             os.fsync(self._file)
 
 
-def _fields(record: Record) -> dict[str, object]:
+def _fields(record: HistoryRecord) -> dict[str, object]:
     return {
         "at": record.at,
         "event": record.event.value,
@@ -46,7 +46,7 @@ class Follower:
         self._folder = folder
         self._read: dict[Path, int] = {}
 
-    def news(self) -> Iterator[Record]:
+    def news(self) -> Iterator[HistoryRecord]:
         for path in sorted(self._folder.glob("*.jsonl")):
             with path.open("rb") as file:
                 file.seek(self._read.get(path, 0))
@@ -60,4 +60,4 @@ def accepted_in(path: Path) -> set[str]:
     if not path.exists():
         return set()
     with path.open() as file:
-        return {record.message for record in read_records(file) if record.event is Event.ACCEPTED}
+        return {record.message for record in read_records(file) if record.event is HistoryEvent.ACCEPTED}

@@ -20,9 +20,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
-from millrace.history_check import Fault
-from millrace.spec import Ordering
-from millrace.stores.dynamodb import TableNames, dynamodb_client
+from millrace.history.checker import Fault
+from millrace.model.queue_spec import Ordering
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.tables import create_tables
 from tests.hammer.hammer import Hammer, Report
 from tests.hammer.worker import Assignment

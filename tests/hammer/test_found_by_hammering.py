@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from millrace.claim import claim
-from millrace.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
-from millrace.errors import StaleClaim
-from millrace.finish import ack
-from millrace.message import Draft, Entry
-from millrace.queue import Queue
-from millrace.spec import Idempotency, Ordering
-from millrace.store import Outcome
+from millrace.engine.claim import claim
+from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
+from millrace.engine.finish import ack
+from millrace.engine.queue import Queue
+from millrace.model.errors import StaleClaim
+from millrace.model.message import Draft, Entry
+from millrace.model.queue_spec import Idempotency, Ordering
+from millrace.stores.interface import WriteResult
 from tests.conftest import Bench
 
 
@@ -28,7 +28,7 @@ def _send_and_die(bench: Bench, queue: Queue, count: int, key: str) -> None:
         def __getattr__(self, name: str) -> object:
             return getattr(bench.store, name)
 
-        def put_messages(self, _messages: object) -> list[Outcome[Entry]]:
+        def put_messages(self, _messages: object) -> list[WriteResult[Entry]]:
             raise SenderKilled
 
     runtime = bench.another_process()

@@ -6,17 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.history_check import Fault, Record, Verdict, check_history, count_events
-from millrace.history_reading import MalformedHistory, read_records
-from millrace.recording import Event
-from millrace.spec import Ordering
+from millrace.history.checker import Fault, HistoryRecord, Verdict, check_history, count_events
+from millrace.history.log import HistoryEvent
+from millrace.history.reader import MalformedHistory, read_records
+from millrace.model.queue_spec import Ordering
 
 
-def record(at: int, event: str, message: str = "m", version: int = 1, owner: str = "w", sequence: int = 0) -> Record:
-    return Record(at, Event(event), message, version, owner, "Q", "k", sequence)
+def record(
+    at: int, event: str, message: str = "m", version: int = 1, owner: str = "w", sequence: int = 0
+) -> HistoryRecord:
+    return HistoryRecord(at, HistoryEvent(event), message, version, owner, "Q", "k", sequence)
 
 
-def life(start: int, message: str = "m", sequence: int = 0, accepted: int = 0) -> list[Record]:
+def life(start: int, message: str = "m", sequence: int = 0, accepted: int = 0) -> list[HistoryRecord]:
     return [
         record(accepted, "accepted", message, 0, sequence=sequence),
         record(start, "started", message),
@@ -44,7 +46,7 @@ def test_an_honest_history_is_sound() -> None:
     assert verdict.sound
     assert (verdict.accepted, verdict.done, verdict.dead, verdict.stale) == (1, 1, 0, 1)
     assert (verdict.started, verdict.repeats) == (2, 1)
-    assert count_events(history)[Event.STARTED] == 2
+    assert count_events(history)[HistoryEvent.STARTED] == 2
 
 
 def test_what_a_holder_asks_again_after_its_ack_is_no_fault() -> None:
@@ -109,7 +111,7 @@ def test_an_ack_whose_sender_was_killed_counts_as_done_by_the_table() -> None:
         ([*life(10), record(12, "stale", version=1)], "done", Fault.NEWEST_REFUSED),
     ],
 )
-def test_a_broken_promise_is_found(history: list[Record], phase: str, fault: Fault) -> None:
+def test_a_broken_promise_is_found(history: list[HistoryRecord], phase: str, fault: Fault) -> None:
     phases = {} if phase == "missing" else {"m": phase}
 
     assert fault in faults(check_history(history, phases=phases))
@@ -166,7 +168,9 @@ def test_clocks_that_differ_are_not_taken_for_a_broken_order() -> None:
 def test_lines_are_read_and_a_torn_last_one_is_left_out() -> None:
     line = '{"at":1,"event":"started","message":"m","version":2,"owner":"w","queue":"Q","key":"k","sequence":null}\n'
 
-    assert list(read_records([line, "\n", line[:20]])) == [Record(1, Event.STARTED, "m", 2, "w", "Q", "k", None)]
+    assert list(read_records([line, "\n", line[:20]])) == [
+        HistoryRecord(1, HistoryEvent.STARTED, "m", 2, "w", "Q", "k", None)
+    ]
 
 
 @pytest.mark.parametrize("line", ["nonsense\n", "[1]\n", '{"at":1,"event":"flew","message":"m"}\n', '{"at":1}\n'])

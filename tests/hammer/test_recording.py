@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from millrace.claim import Claim, claim
+from millrace.aws.settings import Settings
 from millrace.cli.main import main
-from millrace.enqueue import Receipt, enqueue, enqueue_all
-from millrace.errors import StaleClaim
-from millrace.finish import Failure, ack, nack, reject, release, snooze
-from millrace.history_check import Record
-from millrace.history_reading import LogRecords
-from millrace.message import Draft
-from millrace.operate import purge_page
-from millrace.queue import Queue
-from millrace.recording import HistoryLog
-from millrace.settings import Settings
-from millrace.spec import Delivery, Ordering, QueueSpec
-from millrace.work.worker import Worker, WorkerSettings
+from millrace.engine.claim import Claim, claim
+from millrace.engine.enqueue import Receipt, enqueue, enqueue_all
+from millrace.engine.finish import RunFailure, ack, nack, reject, release, snooze
+from millrace.engine.operate import purge_page
+from millrace.engine.queue import Queue
+from millrace.history.checker import HistoryRecord
+from millrace.history.log import HistoryLog
+from millrace.history.reader import LogRecords
+from millrace.model.errors import StaleClaim
+from millrace.model.message import Draft
+from millrace.model.queue_spec import Ordering, QueueSpec, RetryPolicy
+from millrace.worker.worker import Worker, WorkerSettings
 from tests.conftest import Bench
 
 BODY, KEY, IDEMPOTENCY, RESULT = b'{"say":"marked-body"}', "marked-key", "marked-idempotency", b"marked-result"
@@ -50,7 +50,7 @@ class Recorded:
     def events(self) -> Counter[str]:
         return Counter(record.event.value for record in self.records())
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[HistoryRecord]:
         log = LogRecords()
         found = list(log.read("memory", self.lines))
         assert (log.told, log.other, log.torn) == (len(self.lines), 0, [])
@@ -59,7 +59,7 @@ class Recorded:
 
 @pytest.fixture
 def recorded(bench: Bench) -> Recorded:
-    return Recorded(bench, delivery=Delivery(max_attempts=2, initial_backoff_ms=1, max_backoff_ms=1))
+    return Recorded(bench, delivery=RetryPolicy(max_attempts=2, initial_backoff_ms=1, max_backoff_ms=1))
 
 
 def check(*files: object, **options: Any) -> Result:
@@ -82,15 +82,15 @@ def test_every_other_ending_is_told(recorded: Recorded) -> None:
     queue = recorded.queue
     enqueue_all(queue, [Draft(b"%d" % n) for n in range(5)])
     failed, rejected, released, snoozed, lost = claim(queue, owner="w1", limit=5).claims
-    nack(queue, failed.entry, failed.message, Failure("Flaky", "marked-error"))
-    reject(queue, rejected.entry, rejected.message, Failure("Bad", "marked-error"))
+    nack(queue, failed.entry, failed.message, RunFailure("Flaky", "marked-error"))
+    reject(queue, rejected.entry, rejected.message, RunFailure("Bad", "marked-error"))
     release(queue, [released.entry])
     snooze(queue, snoozed.entry, queue.now() + 60_000)
     recorded.bench.clock.forward(queue.spec.lease_ms + 1)
     retaken = {held.entry.id: held for held in claim(queue, owner="w2", limit=5).claims}
     assert isinstance(ack(queue, [lost.entry])[0], StaleClaim)
     exhausted = retaken[failed.entry.id]
-    assert nack(queue, exhausted.entry, exhausted.message, Failure("Flaky", "marked-error")) is None
+    assert nack(queue, exhausted.entry, exhausted.message, RunFailure("Flaky", "marked-error")) is None
     release(queue, [retaken[lost.entry.id].entry, retaken[released.entry.id].entry])
     purged = purge_page(queue, "me").removed
 
@@ -107,7 +107,7 @@ def test_a_refused_retry_and_a_refused_burial_are_stale(recorded: Recorded) -> N
     recorded.take("w2")
     for verb in (nack, reject):
         with pytest.raises(StaleClaim):
-            verb(recorded.queue, first.entry, first.message, Failure("Late", "too late"))
+            verb(recorded.queue, first.entry, first.message, RunFailure("Late", "too late"))
 
     assert recorded.events()["stale"] == 2
 

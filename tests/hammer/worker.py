@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from millrace.claim import Claim, claim
-from millrace.enqueue import Receipt, enqueue, enqueue_all
-from millrace.errors import MillraceError, StaleClaim
-from millrace.finish import Failure, ack, extend, nack, reject, release
-from millrace.history_check import Record
-from millrace.ids import keyed_message_id
-from millrace.message import Draft
-from millrace.queue import Queue, Runtime
-from millrace.recording import Event
-from millrace.spec import Delivery, Idempotency, Ordering, QueueSpec
-from millrace.store import Store
-from millrace.stores.dynamodb import DynamoStore, TableNames
-from millrace.stores.memory import MemoryBlobs
+from millrace.engine.claim import Claim, claim
+from millrace.engine.enqueue import Receipt, enqueue, enqueue_all
+from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release
+from millrace.engine.queue import Queue, Runtime
+from millrace.history.checker import HistoryRecord
+from millrace.history.log import HistoryEvent
+from millrace.model.errors import MillraceError, StaleClaim
+from millrace.model.ids import keyed_message_id
+from millrace.model.message import Draft
+from millrace.model.queue_spec import Idempotency, Ordering, QueueSpec, RetryPolicy
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.interface import Store
+from millrace.stores.memory.queue import MemoryBlobs
 from tests.hammer.fate import FatedStore
 from tests.hammer.journal import Journal, accepted_in
 
@@ -71,7 +72,7 @@ class Assignment:
         return QueueSpec(
             "Hammer",
             ordering=self.ordering,
-            delivery=Delivery(max_attempts=1000, initial_backoff_ms=50, max_backoff_ms=200),
+            delivery=RetryPolicy(max_attempts=1000, initial_backoff_ms=50, max_backoff_ms=200),
             idempotency=Idempotency(cache_result=self.seed % 2 == 0),
             lease_seconds=self.lease_ms / 1000,
         )
@@ -128,7 +129,9 @@ class Worker:
         )
         now = self.queue.now()
         self.journal.write(
-            Record(now, Event.ACCEPTED, receipt.message_id, 0, self.assignment.owner, "Hammer", draft.key, number)
+            HistoryRecord(
+                now, HistoryEvent.ACCEPTED, receipt.message_id, 0, self.assignment.owner, "Hammer", draft.key, number
+            )
             for (number, draft), receipt in zip(numbered, receipts, strict=True)
             if isinstance(receipt, Receipt)
         )
@@ -164,7 +167,7 @@ class Worker:
         """Those whose claim is live by this clock begin to run; the rest goes back."""
         now = self.queue.now()
         runnable = [one for one in held if one.may_start(now, margin_ms=50)]
-        self.journal.write(self._record(one, Event.STARTED, now) for one in runnable)
+        self.journal.write(self._record(one, HistoryEvent.STARTED, now) for one in runnable)
         self._release([one for one in held if one not in runnable])
         return runnable
 
@@ -186,43 +189,44 @@ class Worker:
     def _ack(self, good: list[Claim]) -> bool:
         if not good:
             return True
-        self._note(good, Event.ENDING)
+        self._note(good, HistoryEvent.ENDING)
         answers = ack(self.queue, [one.entry for one in good], [b"ok"] * len(good))
-        self._note([one for one, answer in zip(good, answers, strict=True) if answer is None], Event.DONE)
+        self._note([one for one, answer in zip(good, answers, strict=True) if answer is None], HistoryEvent.DONE)
         self._note(
-            [one for one, answer in zip(good, answers, strict=True) if isinstance(answer, StaleClaim)], Event.STALE
+            [one for one, answer in zip(good, answers, strict=True) if isinstance(answer, StaleClaim)],
+            HistoryEvent.STALE,
         )
         return not any(answers)
 
     def _reject(self, one: Claim) -> bool:
-        self._note([one], Event.ENDING)
+        self._note([one], HistoryEvent.ENDING)
         try:
-            reject(self.queue, one.entry, one.message, Failure("Poison", "not for us"), one.lost)
+            reject(self.queue, one.entry, one.message, RunFailure("Poison", "not for us"), one.lost)
         except StaleClaim:
-            self._note([one], Event.STALE)
+            self._note([one], HistoryEvent.STALE)
             return False
-        self._note([one], Event.DEAD)
+        self._note([one], HistoryEvent.DEAD)
         return True
 
     def _fail(self, one: Claim) -> None:
         try:
-            nack(self.queue, one.entry, one.message, Failure("Flaky", "not this time"), lost=one.lost)
+            nack(self.queue, one.entry, one.message, RunFailure("Flaky", "not this time"), lost=one.lost)
         except StaleClaim:
-            self._note([one], Event.STALE)
+            self._note([one], HistoryEvent.STALE)
         else:
-            self._note([one], Event.FAILED)
+            self._note([one], HistoryEvent.FAILED)
 
     def _release(self, held: list[Claim]) -> None:
         answers = release(self.queue, [one.entry for one in held]) if held else []
-        self._note([one for one, answer in zip(held, answers, strict=True) if answer is None], Event.RELEASED)
+        self._note([one for one, answer in zip(held, answers, strict=True) if answer is None], HistoryEvent.RELEASED)
 
-    def _note(self, held: list[Claim], event: Event) -> None:
+    def _note(self, held: list[Claim], event: HistoryEvent) -> None:
         now = self.queue.now()
         self.journal.write(self._record(one, event, now) for one in held)
 
-    def _record(self, one: Claim, event: Event, at: int) -> Record:
+    def _record(self, one: Claim, event: HistoryEvent, at: int) -> HistoryRecord:
         entry = one.entry
-        return Record(at, event, entry.id, entry.version, self.assignment.owner, "Hammer", entry.key)
+        return HistoryRecord(at, event, entry.id, entry.version, self.assignment.owner, "Hammer", entry.key)
 
 
 def _body(one: Claim) -> bytes:

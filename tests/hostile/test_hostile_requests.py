@@ -15,17 +15,18 @@ import functions.admin.app as admin
 from functions.ingress import handler as ingress
 from infra.local.dynamodb import REGION
 from millrace.admin.service import AdminService
-from millrace.api.dispatcher import SHARED, Dispatcher
-from millrace.api.pull import ROUTES
-from millrace.api.routes import Api
-from millrace.api.service import Service
-from millrace.queue import Runtime
-from millrace.stores.dynamodb import DynamoStore, TableNames
-from millrace.stores.dynamodb.jobs import DynamoJobs
+from millrace.engine.queue import Runtime
+from millrace.http.routes import Api
+from millrace.pull.api import ROUTES
+from millrace.pull.dispatcher import SHARED, Dispatcher
+from millrace.pull.service import Service
+from millrace.stores.dynamodb.admin_jobs import DynamoAdminJobs
+from millrace.stores.dynamodb.audit import DynamoAuditLog
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.dynamodb.tokens import DynamoTokens
-from millrace.stores.dynamodb.trail import DynamoTrail
-from millrace.stores.memory import MemoryBlobs
+from millrace.stores.memory.queue import MemoryBlobs
 from tests.conftest import WORKER, Clock
 from tests.consumer.calling import DEFINITIONS, EVERY_SCOPE
 from tests.hostile.cases import Case, table
@@ -55,9 +56,9 @@ def handlers(
     """The three doors of a deployment over one table."""
     runtime = Runtime(dynamo_store, MemoryBlobs(), clock=clock, chance=lambda: 0.5)
     client, name = dynamo_store._calls.client, dynamo_store._names.queue
-    tokens, trail = DynamoTokens(client, name), DynamoTrail(client, name)
+    tokens, trail = DynamoTokens(client, name), DynamoAuditLog(client, name)
     api = Api(Service(runtime, DEFINITIONS, tokens, Dispatcher(pace=SHARED), trail), ROUTES)
-    service = AdminService(runtime, DEFINITIONS, tokens, DynamoJobs(client, name), trail)
+    service = AdminService(runtime, DEFINITIONS, tokens, DynamoAdminJobs(client, name), trail)
     gate = open_gate(runtime, tenant)
     monkeypatch.setattr(admin, "service", lambda: service)
     monkeypatch.setattr(ingress, "ingress", lambda: gate)

@@ -7,9 +7,9 @@ import zlib
 
 import pytest
 
-from millrace.body import BodyLost, place_body, read_body
-from millrace.message import Body
-from millrace.stores.memory import MemoryBlobs
+from millrace.model.body import BodyLost, place_body, read_body
+from millrace.model.message import Body
+from millrace.stores.memory.queue import MemoryBlobs
 
 BOMB = zlib.compress(bytes(64 * 1024 * 1024), 9)
 

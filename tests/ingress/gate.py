@@ -11,10 +11,10 @@ from typing import Any
 
 from functions.ingress import handler as function
 from millrace.definitions import Definitions
-from millrace.ingress import Ingress
-from millrace.queue import Queue, Runtime
+from millrace.engine.queue import Queue, Runtime
 from millrace.signatures import PRESETS, Headers, Scheme, Secret, SecretSource, WebhookRequest
 from millrace.signatures.signing import deliver
+from millrace.webhooks import Ingress
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OLD_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"

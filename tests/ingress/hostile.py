@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from millrace.errors import MillraceError
+from millrace.model.errors import MillraceError
 from tests.ingress.gate import doors, signed, v1, v2
 
 #: Doors whose refusals are our own fault by construction.

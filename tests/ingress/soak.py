@@ -11,9 +11,9 @@ import resource
 import sys
 import time
 
-from millrace.ingress import serve
-from millrace.queue import Runtime
-from millrace.stores.memory import MemoryBlobs, MemoryStore
+from millrace.engine.queue import Runtime
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from millrace.webhooks import serve
 from tests.ingress.gate import open_gate
 from tests.ingress.hostile import ALLOWED, hostile_events
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from millrace.body import read_body
-from millrace.claim import claim
-from millrace.errors import StoreUnavailable
-from millrace.finish import Failure, ack, reject
-from millrace.status import Phase, status
-from millrace.typed import SOURCE_IP, typed_message
+from millrace.admission.typed_message import SOURCE_IP, typed_message
+from millrace.engine.claim import claim
+from millrace.engine.finish import RunFailure, ack, reject
+from millrace.engine.status import MessageStatus, status
+from millrace.model.body import read_body
+from millrace.model.errors import StoreUnavailable
 from tests.ingress.gate import OLD_SECRET, Gate, signed, v1, v2, with_headers
 
 INCIDENT = b'{"incident": {"id": "PGR0VU2", "title": "Head race low"},  "event": {"id": "e-1"}}'
@@ -26,7 +26,7 @@ def test_accepted_call_is_told_its_message_and_where_to_ask_for_it(gate: Gate) -
     message_id = answer.json["message_id"]
     assert answer.json == {"queued": True, "message_id": message_id, "idempotency_key": "PGR0VU2"}
     assert answer.headers["Location"] == f"/v1/queues/Incidents/messages/{message_id}"
-    assert status(gate.queue("Incidents"), message_id).phase is Phase.READY
+    assert status(gate.queue("Incidents"), message_id).phase is MessageStatus.READY
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_repeat_of_a_dead_letter_says_so_and_is_not_queued_again(gate: Gate) -> 
     gate.send("PagerDuty", INCIDENT)
     queue = gate.queue("Incidents")
     (held,) = claim(queue, owner="w", limit=1).claims
-    reject(queue, held.entry, held.message, Failure("ValueError", "no such incident"))
+    reject(queue, held.entry, held.message, RunFailure("ValueError", "no such incident"))
     again = gate.send("PagerDuty", INCIDENT)
     assert (again.status, again.json["queued"], again.json["status"]) == (200, False, "dead")
 
@@ -119,7 +119,7 @@ def test_filtered_call_is_acknowledged_recorded_and_never_queued(gate: Gate) -> 
     answer = gate.send("GitHub", PUSH, headers={**GITHUB, "x-github-event": "ping"})
     assert (answer.status, answer.json["queued"], answer.json["status"]) == (202, False, "filtered")
     queue = gate.queue("Repositories")
-    assert status(queue, answer.json["message_id"]).phase is Phase.FILTERED
+    assert status(queue, answer.json["message_id"]).phase is MessageStatus.FILTERED
     assert claim(queue, owner="w", limit=10).claims == []
     assert queue.state(fresh=True).depth == 0
 
@@ -131,8 +131,8 @@ def test_filtered_call_does_not_take_the_place_of_a_later_one_with_its_key(gate:
     passed = gate.send("GitHub", PUSH, headers=GITHUB)
     assert (passed.status, passed.json["queued"]) == (202, True)
     assert passed.json["idempotency_key"] == left_out.json["idempotency_key"]
-    assert status(gate.queue("Repositories"), left_out.json["message_id"]).phase is Phase.FILTERED
-    assert status(gate.queue("Repositories"), passed.json["message_id"]).phase is Phase.READY
+    assert status(gate.queue("Repositories"), left_out.json["message_id"]).phase is MessageStatus.FILTERED
+    assert status(gate.queue("Repositories"), passed.json["message_id"]).phase is MessageStatus.READY
     assert len(claim(gate.queue("Repositories"), owner="w", limit=10).claims) == 1
 
 
@@ -159,7 +159,7 @@ def test_tenant_in_the_path_has_queues_of_its_own(gate: Gate) -> None:
     mine = gate.send("PagerDuty", INCIDENT)
     theirs = gate.send("PagerDuty", INCIDENT, path=f"/hook/{other}/PagerDuty")
     assert mine.json["message_id"] != theirs.json["message_id"]
-    assert status(gate.queue("Incidents", other), theirs.json["message_id"]).phase is Phase.READY
+    assert status(gate.queue("Incidents", other), theirs.json["message_id"]).phase is MessageStatus.READY
     assert len(claim(gate.queue("Incidents"), owner="w", limit=10).claims) == 1
 
 

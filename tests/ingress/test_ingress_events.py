@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from functions.ingress import handler as function
-from millrace.body import read_body
 from millrace.definitions import Definitions, load
-from millrace.ingress import Ingress
+from millrace.engine.status import status
+from millrace.model.body import read_body
 from millrace.signatures import SecretSource
-from millrace.status import status
-from millrace.stores.dynamodb import TableNames
+from millrace.stores.dynamodb.client import TableNames
+from millrace.webhooks import Ingress
 from tests.conftest import Bench
 from tests.ingress.gate import Answer, Gate, doors
 

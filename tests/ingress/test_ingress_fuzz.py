@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from millrace.ingress import Ingress, serve
-from millrace.queue import Runtime
-from millrace.stores.dynamodb import TableNames
-from millrace.stores.dynamodb.intake import IntakeStore
-from millrace.stores.dynamodb.lean import LeanClient
+from millrace.engine.queue import Runtime
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.enqueue_store import EnqueueStore
+from millrace.stores.dynamodb.minimal_client import MinimalClient
 from millrace.stores.dynamodb.signing import Credentials
-from millrace.stores.memory import MemoryBlobs, MemoryStore
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from millrace.webhooks import Ingress, serve
 from tests.conftest import Clock
 from tests.ingress.gate import open_gate
 from tests.ingress.hostile import ALLOWED, hostile_events
@@ -54,8 +54,8 @@ def test_malformed_calls_are_answered_without_a_fault(seed: int, clock: Clock, t
 def test_what_is_accepted_of_them_is_something_that_dynamodb_takes(
     engine_url: str, tables: TableNames, clock: Clock, tenant: str
 ) -> None:
-    client = LeanClient(engine_url, "eu-west-1", lambda: Credentials("local", "local"))
-    runtime = Runtime(IntakeStore(client, tables, clock=clock), MemoryBlobs(), clock=clock)  # type: ignore[arg-type]
+    client = MinimalClient(engine_url, "eu-west-1", lambda: Credentials("local", "local"))
+    runtime = Runtime(EnqueueStore(client, tables, clock=clock), MemoryBlobs(), clock=clock)  # type: ignore[arg-type]
     statuses = _answer_all(open_gate(runtime, tenant, run_command=_echo), 3, ON_ENGINE)
     client.close()
     assert statuses[202] > 20

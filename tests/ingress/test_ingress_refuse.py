@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from millrace.definitions import Definitions
-from millrace.errors import InvalidMessage
-from millrace.ingress.errors import CommandFailed
-from millrace.problems import problem
+from millrace.http.problems import problem
+from millrace.model.errors import InvalidMessage
+from millrace.model.queue_spec import MAX_BODY_BYTES
 from millrace.signatures import PRESETS, WebhookRequest
-from millrace.spec import MAX_BODY_BYTES
+from millrace.webhooks.errors import CommandFailed
 from tests.ingress.gate import DOMAIN, OLD_SECRET, SECRET, Gate, doors, open_gate, signed, v2, with_headers
 
 DOORS = {

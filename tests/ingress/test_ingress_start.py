@@ -13,14 +13,14 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from millrace.body import read_body
-from millrace.errors import StoreUnavailable
-from millrace.queue import Runtime
-from millrace.status import status
-from millrace.stores.dynamodb import TableNames
-from millrace.stores.dynamodb.calls import Calls, ConditionFailed, Declined, NeverSent, NoAnswer
-from millrace.stores.dynamodb.intake_runtime import BlobsOnDemand
-from millrace.stores.memory import MemoryStore
+from millrace.aws.enqueue_runtime import BlobsOnDemand
+from millrace.engine.queue import Runtime
+from millrace.engine.status import status
+from millrace.model.body import read_body
+from millrace.model.errors import StoreUnavailable
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.retrying_client import ConditionFailed, Declined, NeverSent, NoAnswer, RetryingClient
+from millrace.stores.memory.queue import MemoryStore
 from tests.conftest import Clock
 from tests.ingress.gate import Gate, open_gate
 from tests.ingress.test_ingress_events import SECRETS
@@ -95,8 +95,8 @@ class Scripted:
         return step
 
 
-def _calls(*steps: Any) -> Calls:
-    return Calls(Scripted(*steps), sleep=lambda _seconds: None, chance=lambda: 0.0)  # type: ignore[arg-type]
+def _calls(*steps: Any) -> RetryingClient:
+    return RetryingClient(Scripted(*steps), sleep=lambda _seconds: None, chance=lambda: 0.0)  # type: ignore[arg-type]
 
 
 def _declined(code: str, status: int = 400) -> Declined:

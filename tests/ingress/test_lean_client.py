@@ -16,9 +16,10 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as SdkCredentials
 
 from infra.local.dynamodb import REGION
-from millrace.stores.dynamodb import TableNames, lean
-from millrace.stores.dynamodb.calls import Declined, NeverSent, NoAnswer
-from millrace.stores.dynamodb.lean import LeanClient, lean_client
+from millrace.stores.dynamodb import minimal_client as minimal_client_module
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.minimal_client import MinimalClient, minimal_client
+from millrace.stores.dynamodb.retrying_client import Declined, NeverSent, NoAnswer
 from millrace.stores.dynamodb.signing import CONTENT_TYPE, Credentials, Signer
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
@@ -76,8 +77,8 @@ def test_credentials_are_in_no_repr() -> None:
 
 # -- which client --------------------------------------------------------------------------------------------------
 def test_lambda_s_environment_gets_the_lean_client() -> None:
-    client = lean_client(LAMBDA)
-    assert isinstance(client, LeanClient)
+    client = minimal_client(LAMBDA)
+    assert isinstance(client, MinimalClient)
     assert client._host == "dynamodb.eu-west-1.amazonaws.com"
     assert client._tls is not None
     assert client._tls.check_hostname
@@ -86,13 +87,13 @@ def test_lambda_s_environment_gets_the_lean_client() -> None:
 def test_authorities_of_the_environment_are_the_ones_trusted(tmp_path: Path) -> None:
     missing = str(tmp_path / "authorities.pem")
     with pytest.raises(FileNotFoundError):
-        lean_client({**LAMBDA, "AWS_CA_BUNDLE": missing})
+        minimal_client({**LAMBDA, "AWS_CA_BUNDLE": missing})
 
 
 def test_credentials_are_read_anew_for_every_request() -> None:
     environment = dict(LAMBDA)
-    client = lean_client(environment)
-    assert isinstance(client, LeanClient)
+    client = minimal_client(environment)
+    assert isinstance(client, MinimalClient)
     environment["AWS_SECRET_ACCESS_KEY"] = "rotated"
     assert client._credentials().secret_key == "rotated"
 
@@ -112,20 +113,20 @@ def test_credentials_are_read_anew_for_every_request() -> None:
 def test_what_only_the_sdk_can_do_is_left_to_it(change: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
     monkeypatch.setattr("millrace.stores.dynamodb.client.dynamodb_client", lambda: asked.append(True))
-    lean_client({**LAMBDA, **change})
+    minimal_client({**LAMBDA, **change})
     assert asked == [True]
 
 
 # -- a real engine -------------------------------------------------------------------------------------------------
 @pytest.fixture
-def client(engine_url: str) -> Iterator[LeanClient]:
-    client = LeanClient(engine_url, REGION, lambda: Credentials("local", "local"))
+def client(engine_url: str) -> Iterator[MinimalClient]:
+    client = MinimalClient(engine_url, REGION, lambda: Credentials("local", "local"))
     yield client
     client.close()
 
 
 def test_bytes_come_back_as_bytes_and_an_attribute_called_b_as_itself(
-    client: LeanClient, tables: TableNames, tenant: str
+    client: MinimalClient, tables: TableNames, tenant: str
 ) -> None:
     item = {
         "pk": {"S": tenant},
@@ -141,7 +142,7 @@ def test_bytes_come_back_as_bytes_and_an_attribute_called_b_as_itself(
     assert found["Item"] == item
 
 
-def test_refusal_has_the_shape_that_botocore_gives_it(client: LeanClient, tables: TableNames, tenant: str) -> None:
+def test_refusal_has_the_shape_that_botocore_gives_it(client: MinimalClient, tables: TableNames, tenant: str) -> None:
     item = {"pk": {"S": tenant}, "sk": {"S": "taken"}}
     put = {"TableName": tables.queue, "Item": item, "ConditionExpression": "attribute_not_exists(pk)"}
     client.put_item(**put)
@@ -153,7 +154,7 @@ def test_refusal_has_the_shape_that_botocore_gives_it(client: LeanClient, tables
     assert response["Item"] == item
 
 
-def test_connection_is_kept_and_used_again(client: LeanClient, tables: TableNames, tenant: str) -> None:
+def test_connection_is_kept_and_used_again(client: MinimalClient, tables: TableNames, tenant: str) -> None:
     get = {"TableName": tables.queue, "Key": {"pk": {"S": tenant}, "sk": {"S": "x"}}}
     client.get_item(**get)
     ((first, _),) = client._resting
@@ -163,12 +164,12 @@ def test_connection_is_kept_and_used_again(client: LeanClient, tables: TableName
 
 
 def test_connection_that_rested_too_long_is_not_trusted(
-    client: LeanClient, tables: TableNames, tenant: str, monkeypatch: pytest.MonkeyPatch
+    client: MinimalClient, tables: TableNames, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     get = {"TableName": tables.queue, "Key": {"pk": {"S": tenant}, "sk": {"S": "x"}}}
     client.get_item(**get)
     ((first, _),) = client._resting
-    monkeypatch.setattr(lean, "REST_S", 0.0)
+    monkeypatch.setattr(minimal_client_module, "REST_S", 0.0)
     client.get_item(**get)
     assert client._resting[0][0] is not first
 
@@ -208,12 +209,12 @@ def _reply(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
 
 
 @pytest.fixture
-def talk() -> Iterator[Callable[..., LeanClient]]:
-    opened: list[tuple[Server, LeanClient]] = []
+def talk() -> Iterator[Callable[..., MinimalClient]]:
+    opened: list[tuple[Server, MinimalClient]] = []
 
-    def start(answer: Callable[[socket.socket], None]) -> LeanClient:
+    def start(answer: Callable[[socket.socket], None]) -> MinimalClient:
         server = Server(answer)
-        client = LeanClient(server.url, REGION, lambda: Credentials("local", "local"))
+        client = MinimalClient(server.url, REGION, lambda: Credentials("local", "local"))
         opened.append((server, client))
         return client
 
@@ -223,7 +224,7 @@ def talk() -> Iterator[Callable[..., LeanClient]]:
         server.stop()
 
 
-def test_connection_cut_before_the_answer_is_no_answer(talk: Callable[..., LeanClient]) -> None:
+def test_connection_cut_before_the_answer_is_no_answer(talk: Callable[..., MinimalClient]) -> None:
     with pytest.raises(NoAnswer):
         talk(lambda connection: None).put_item(TableName="t")
 
@@ -237,24 +238,24 @@ def test_connection_cut_before_the_answer_is_no_answer(talk: Callable[..., LeanC
         _reply(b"{}", **{"x-amz-crc32": str(crc32(b"{ }"))}),
     ],
 )
-def test_answer_that_cannot_be_trusted_is_no_answer(talk: Callable[..., LeanClient], reply: bytes) -> None:
+def test_answer_that_cannot_be_trusted_is_no_answer(talk: Callable[..., MinimalClient], reply: bytes) -> None:
     with pytest.raises(NoAnswer):
         talk(lambda connection: connection.sendall(reply)).put_item(TableName="t")
 
 
-def test_checksum_that_fits_is_believed(talk: Callable[..., LeanClient]) -> None:
+def test_checksum_that_fits_is_believed(talk: Callable[..., MinimalClient]) -> None:
     reply = _reply(b'{"a":1}', **{"x-amz-crc32": str(crc32(b'{"a":1}'))})
     assert talk(lambda connection: connection.sendall(reply)).put_item(TableName="t") == {"a": 1}
 
 
-def test_page_of_a_gateway_keeps_its_status(talk: Callable[..., LeanClient]) -> None:
+def test_page_of_a_gateway_keeps_its_status(talk: Callable[..., MinimalClient]) -> None:
     reply = _reply(b"<html>", "502 Bad Gateway")
     with pytest.raises(Declined) as caught:
         talk(lambda connection: connection.sendall(reply)).put_item(TableName="t")
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 502
 
 
-def test_goodbye_on_a_resting_connection_is_heard(talk: Callable[..., LeanClient]) -> None:
+def test_goodbye_on_a_resting_connection_is_heard(talk: Callable[..., MinimalClient]) -> None:
     """The server answers, promises to stay, and leaves; the next request goes over a new connection, once."""
     client = talk(lambda connection: connection.sendall(_reply(json.dumps({}).encode())))
     client.put_item(TableName="t")
@@ -268,10 +269,10 @@ def test_nobody_listening_means_never_sent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(NeverSent):
-        LeanClient(f"http://127.0.0.1:{port}", REGION, lambda: Credentials("a", "b")).put_item(TableName="t")
+        MinimalClient(f"http://127.0.0.1:{port}", REGION, lambda: Credentials("a", "b")).put_item(TableName="t")
 
 
 @pytest.mark.parametrize("address", ["", "dynamodb.eu-west-1.amazonaws.com", "ftp://x", "https://"])
 def test_address_that_is_none_is_refused_at_once(address: str) -> None:
     with pytest.raises(ValueError, match="endpoint"):
-        LeanClient(address, REGION, lambda: Credentials("a", "b"))
+        MinimalClient(address, REGION, lambda: Credentials("a", "b"))

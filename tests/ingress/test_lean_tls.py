@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from millrace.stores.dynamodb.calls import NeverSent
-from millrace.stores.dynamodb.lean import LeanClient
+from millrace.stores.dynamodb.minimal_client import MinimalClient
+from millrace.stores.dynamodb.retrying_client import NeverSent
 from millrace.stores.dynamodb.signing import Credentials
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
@@ -73,7 +73,7 @@ def serving(file: Path) -> Iterator[int]:
 
 def ask(port: int, trusted: Path | None) -> dict[str, object]:
     keys = Credentials("AKIDEXAMPLE", "not a real one", "")
-    client = LeanClient(f"https://127.0.0.1:{port}", "eu-west-1", lambda: keys, str(trusted) if trusted else None)
+    client = MinimalClient(f"https://127.0.0.1:{port}", "eu-west-1", lambda: keys, str(trusted) if trusted else None)
     try:
         return client.get_item(TableName="t")
     finally:

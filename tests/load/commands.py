@@ -6,7 +6,7 @@ import os
 import random
 from typing import Any
 
-from millrace.work import Reject, command
+from millrace.worker import Reject, command
 
 FAILING = float(os.environ.get("LOAD_FAILING", "0.05"))  #: runs that raise
 POISON = int(os.environ.get("LOAD_POISON", "500"))  #: every so-manieth message never succeeds

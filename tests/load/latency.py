@@ -18,7 +18,7 @@ from rich.table import Table
 
 from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
 from infra.local.streams import StreamPoller
-from millrace.status import Phase, status
+from millrace.engine.status import MessageStatus, status
 from millrace.stores.dynamodb.tables import create_tables
 from tests.worker.test_end_to_end import DEFINITIONS, NAMES, SECRET, Stack
 
@@ -71,7 +71,7 @@ def _measure(stack: Stack, count: int, console: Console) -> list[tuple[float, fl
             raise SystemExit(f"The ingress answered {code}.")
         phase = status(queue, answer["message_id"]).phase
         visible = time.perf_counter()
-        while phase is not Phase.DONE:
+        while phase is not MessageStatus.DONE:
             if time.perf_counter() - start > LONGEST_S:
                 raise SystemExit(f"Message {answer['message_id']} was not done within {LONGEST_S} s.")
             time.sleep(0.002)

@@ -29,14 +29,15 @@ from rich.table import Table
 from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
 from millrace.definitions import load
 from millrace.definitions.language.compiler import compile_files
-from millrace.history_check import Fault, Record, Verdict, check_history
-from millrace.history_reading import LogRecords
-from millrace.ids import keyed_message_id
-from millrace.queue import Queue, Runtime
-from millrace.status import Phase, status
-from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
+from millrace.engine.queue import Queue, Runtime
+from millrace.engine.status import MessageStatus, status
+from millrace.history.checker import Fault, HistoryRecord, Verdict, check_history
+from millrace.history.reader import LogRecords
+from millrace.model.ids import keyed_message_id
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
-from millrace.stores.memory import MemoryBlobs
+from millrace.stores.memory.queue import MemoryBlobs
 
 ROOT = Path(__file__).parents[2]
 NAMES = TableNames("millrace-load-queue", "millrace-load-dead-letters")
@@ -49,7 +50,7 @@ STALLED_S = 180
 class Found:
     """What became of one message."""
 
-    phase: Phase
+    phase: MessageStatus
     received_at: int
     finished_at: int
 
@@ -227,7 +228,7 @@ def _report(queue: Queue, folder: Path, messages: int, accepted: int, seconds: f
         found = dict(zip(ids, pool.map(lambda message_id: _look_up(queue, message_id), ids), strict=True))
     phases = {message_id: end.phase.value for message_id, end in found.items() if end}
     records, log_bytes = _history(folder)
-    done = [end for end in found.values() if end and end.phase is Phase.DONE]
+    done = [end for end in found.values() if end and end.phase is MessageStatus.DONE]
     waits = sorted(end.finished_at - end.received_at for end in done) or [0]
     return Report(
         accepted=accepted,
@@ -239,7 +240,7 @@ def _report(queue: Queue, folder: Path, messages: int, accepted: int, seconds: f
     )
 
 
-def _history(folder: Path) -> tuple[list[Record], int]:
+def _history(folder: Path) -> tuple[list[HistoryRecord], int]:
     """What the processes recorded, and how many bytes that took."""
     log, records, size = LogRecords(), [], 0
     for path in sorted(folder.glob("*.log")):

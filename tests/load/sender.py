@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from functions.ingress import handler as ingress
-from millrace.clock import system_clock
+from millrace.model.clock import system_clock
 from millrace.signatures import Secret, preset
 from millrace.signatures.signing import sign
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from infra.local.dynamodb import ROOT
 from infra.local.tour import call
-from millrace.clock import system_clock
+from millrace.model.clock import system_clock
 from millrace.signatures import Secret
 from millrace.signatures.presets import scheme_from
 from millrace.signatures.signing import deliver

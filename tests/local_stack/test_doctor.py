@@ -10,7 +10,7 @@ import pytest
 
 from infra.local.dynamodb import ROOT
 from millrace.cli import doctor
-from millrace.cli.doctor import Finding, checkout, examine
+from millrace.cli.doctor import Check, checkout, examine
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def broken(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(root: Path) -> dict[str, Finding]:
+def found(root: Path) -> dict[str, Check]:
     return {finding.name: finding for finding in examine(root)}
 
 

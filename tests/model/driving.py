@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 
-from millrace.claim import Claim
-from millrace.dead_letters import list_dead_letters
-from millrace.enqueue import Receipt
-from millrace.errors import MillraceError, QueueFull
-from millrace.message import DeadLetter, Draft, Entry
-from millrace.spec import QueueSpec
-from millrace.status import Phase
+from millrace.engine.claim import Claim
+from millrace.engine.dead_letters import list_dead_letters
+from millrace.engine.enqueue import Receipt
+from millrace.engine.status import MessageStatus
+from millrace.model.errors import MillraceError, QueueFull
+from millrace.model.message import DeadLetter, Draft, Entry
+from millrace.model.queue_spec import QueueSpec
 from tests.model.reference import Life
 from tests.model.world import DEPTH, PROCESSES, SHAPES, MakeStore, World
 
@@ -97,7 +97,7 @@ class Driver(RuleBasedStateMachine):
                 assert self.model.doomed(life, now), f"{life} was buried and was not doomed"
                 assert letter.reason == ("expired" if life.expires_at <= now else "exhausted")
                 self.model.claim(life, now, 0, "")
-                life.finish(Phase.DEAD, life.version)
+                life.finish(MessageStatus.DEAD, life.version)
                 assert letter.attempts == life.attempts
                 count += 1
         return count

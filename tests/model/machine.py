@@ -12,16 +12,16 @@ from hypothesis import Phase as Stage
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
 
-from millrace.claim import claim
-from millrace.enqueue import enqueue
-from millrace.finish import ack
-from millrace.inspect import list_claims, list_entries, stats
-from millrace.message import Draft, Entry
-from millrace.operate import resume
-from millrace.poll import Filter
-from millrace.queue import Queue
-from millrace.status import Phase, status
-from millrace.sweep import sweep
+from millrace.engine.claim import claim
+from millrace.engine.enqueue import enqueue
+from millrace.engine.finish import ack
+from millrace.engine.inspect import list_claims, list_entries, stats
+from millrace.engine.operate import resume
+from millrace.engine.poll import Filter
+from millrace.engine.queue import Queue
+from millrace.engine.status import MessageStatus, status
+from millrace.engine.sweep import sweep
+from millrace.model.message import Draft, Entry
 from tests.model.driving import picks, processes
 from tests.model.operators import Operators
 from tests.model.senders import Senders, Wish, wishes
@@ -42,7 +42,7 @@ class QueueMachine(Senders, Workers, Operators):
         self._check_entries([entry for pk in self.world.queues[0].partitions() for entry in self._lanes(pk)])
         letters = Counter(letter.message.id for letter in self.letters())
         forgotten = Counter(sk.partition("#")[2] for sk in self.letters_forgotten)
-        assert letters + forgotten == Counter(life.id for life in self.model.ended(Phase.DEAD)), "dead letters"
+        assert letters + forgotten == Counter(life.id for life in self.model.ended(MessageStatus.DEAD)), "dead letters"
 
     def _lanes(self, pk: str) -> tuple[Entry, ...]:
         return self.world.store.read_lane(pk, "", "~", 500).items
@@ -65,7 +65,7 @@ class QueueMachine(Senders, Workers, Operators):
         life, found = self.model.newest[message_id], status(queue, message_id)
         assert found.phase is life.phase(self.world.now)
         assert found.message.idempotency_key == "" or found.message.dedupe_until == life.window_until
-        if found.phase is Phase.DONE and queue.spec.idempotency.cache_result:
+        if found.phase is MessageStatus.DONE and queue.spec.idempotency.cache_result:
             assert found.result is not None
             assert (found.result.version, found.result.snapshot) == (life.ended_by, life.result)
         numbers = [attempt.number for attempt in found.history]
@@ -87,9 +87,9 @@ class QueueMachine(Senders, Workers, Operators):
         ]
         assert sorted(listed) == sorted(life.id for life in unfinished)
         numbers, phases = stats(queue), Counter(life.phase(now) for life in unfinished)
-        assert (numbers.ready, numbers.waiting) == (phases[Phase.READY], phases[Phase.WAITING])
-        assert (numbers.in_flight, numbers.depth) == (phases[Phase.CLAIMED], len(unfinished))
-        assert numbers.dead_letters == len(self.model.ended(Phase.DEAD)) - len(self.letters_forgotten)
+        assert (numbers.ready, numbers.waiting) == (phases[MessageStatus.READY], phases[MessageStatus.WAITING])
+        assert (numbers.in_flight, numbers.depth) == (phases[MessageStatus.CLAIMED], len(unfinished))
+        assert numbers.dead_letters == len(self.model.ended(MessageStatus.DEAD)) - len(self.letters_forgotten)
         assert numbers.paused == self.paused
 
     @rule(process=processes, wish=wishes, finish=finishes)
@@ -142,7 +142,7 @@ class QueueMachine(Senders, Workers, Operators):
                 life = self.model.newest[held.entry.id]
                 self.model.claim(life, self.world.now, queue.spec.lease_ms, held.entry.token)
                 assert ack(queue, [held.entry]) == [None]
-                life.finish(Phase.DONE, held.entry.version)
+                life.finish(MessageStatus.DONE, held.entry.version)
             self.buried(self.world.now)
             if not self.model.unfinished():
                 break

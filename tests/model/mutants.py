@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-import millrace.claim
-import millrace.document
-import millrace.enqueue
-import millrace.finish
-import millrace.operate
-import millrace.poll
-import millrace.queue
-import millrace.sweep
-from millrace.accounting import QueueState
-from millrace.lanes import END, READY, WAITING, order_of, waiting_place
-from millrace.message import Document, Entry
-from millrace.retry import RetryAt
-from millrace.spec import Ordering
-from millrace.stores.memory import MemoryStore
+import millrace.engine.claim
+import millrace.engine.enqueue
+import millrace.engine.finish
+import millrace.engine.operate
+import millrace.engine.poll
+import millrace.engine.queue
+import millrace.engine.sweep
+import millrace.engine.workflow_state
+from millrace.engine.retry import RetryAt
+from millrace.model.keys import END, READY, WAITING, order_of, waiting_place
+from millrace.model.message import Entry, WorkflowState
+from millrace.model.queue_spec import Ordering
+from millrace.model.queue_state import QueueState
+from millrace.stores.memory.queue import MemoryStore
 from tests.exploration import mutants as explored
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -32,41 +32,45 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def _held_retries_hide_others(patch: pytest.MonkeyPatch) -> None:
     """As it was: of what is due, only as many entries were looked at as were wanted, held ones included."""
-    from_lane = millrace.poll._from_lane
+    from_lane = millrace.engine.poll._from_lane
 
     def one_page(queue: Any, pk: str, after: str, upto: str, wanted: int, now: int, only: Any, found: Any) -> Any:
         if not after.startswith(WAITING):
             return from_lane(queue, pk, after, upto, wanted, now, only, found)
         page = queue.store.read_lane(pk, after, upto, wanted)
-        return millrace.poll._claimable(queue, page.items, now, only, found)
+        return millrace.engine.poll._claimable(queue, page.items, now, only, found)
 
-    patch.setattr(millrace.poll, "_from_lane", one_page)
+    patch.setattr(millrace.engine.poll, "_from_lane", one_page)
 
 
 def _held_keys_hide_what_lies_behind(patch: pytest.MonkeyPatch) -> None:
     """As it was: of a key whose first entries are held, a fair queue saw no more."""
-    from_lane = millrace.poll._from_lane
+    from_lane = millrace.engine.poll._from_lane
 
     def nothing_behind(queue: Any, pk: str, after: str, upto: str, *rest: Any) -> Any:
         behind = upto == after + END and after != READY
         return [] if behind else from_lane(queue, pk, after, upto, *rest)
 
-    patch.setattr(millrace.poll, "_from_lane", nothing_behind)
+    patch.setattr(millrace.engine.poll, "_from_lane", nothing_behind)
 
 
 def _waits_for_ever(patch: pytest.MonkeyPatch) -> None:
     """As it was: a message could be put off beyond its retention."""
-    move = millrace.finish.move
+    move = millrace.engine.finish.move
 
     def uncapped(queue: Any, entry: Entry, changed: Entry, due: int, history: Any) -> int:
         return move(queue, replace(entry, expires_at=2**53), changed, due, history)
 
-    patch.setattr(millrace.finish, "move", uncapped)
+    patch.setattr(millrace.engine.finish, "move", uncapped)
 
 
 def _document_of_another_life(patch: pytest.MonkeyPatch) -> None:
     """As it was: a message sent again after its window found its predecessor's document."""
-    patch.setattr(millrace.document, "own_document", lambda records, _nonce: records.document or Document(b"", 0))
+    patch.setattr(
+        millrace.engine.workflow_state,
+        "own_document",
+        lambda records, _nonce: records.document or WorkflowState(b"", 0),
+    )
 
 
 def _release_charges(patch: pytest.MonkeyPatch) -> None:
@@ -83,23 +87,23 @@ def _release_charges(patch: pytest.MonkeyPatch) -> None:
 
 
 def _delays_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(millrace.poll, "due_now", lambda _now: WAITING + END)
-    claimable = millrace.poll._claimable
+    patch.setattr(millrace.engine.poll, "due_now", lambda _now: WAITING + END)
+    claimable = millrace.engine.poll._claimable
 
     def early(queue: Any, entries: Any, now: int, only: Any, found: Any) -> Any:
         due = {entry.place: entry for entry in entries}
         seen = claimable(queue, [replace(entry, due=0) for entry in entries], now, only, found)
         return [due[entry.place] for entry in seen]
 
-    patch.setattr(millrace.poll, "_claimable", early)
+    patch.setattr(millrace.engine.poll, "_claimable", early)
 
 
 def _priorities_turned_around(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(millrace.poll, "_rank", lambda entry: (entry.priority, order_of(entry.place)))
+    patch.setattr(millrace.engine.poll, "_rank", lambda entry: (entry.priority, order_of(entry.place)))
 
 
 def _newest_first(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(millrace.poll, "_rank", lambda entry: (-entry.priority, -int(order_of(entry.place)[:16], 16)))
+    patch.setattr(millrace.engine.poll, "_rank", lambda entry: (-entry.priority, -int(order_of(entry.place)[:16], 16)))
 
 
 def _ordered_retries_step_aside(patch: pytest.MonkeyPatch) -> None:
@@ -109,41 +113,41 @@ def _ordered_retries_step_aside(patch: pytest.MonkeyPatch) -> None:
 
 def _second_of_a_key(patch: pytest.MonkeyPatch) -> None:
     def any_of_a_key(queue: Any, pk: str, wanted: int, now: int, only: Any, found: Any) -> None:
-        page = queue.store.read_lane(pk, READY, millrace.poll.READY_END, 50)
-        found.entries = millrace.poll._claimable(queue, page.items, now, only, found)[:wanted]
+        page = queue.store.read_lane(pk, READY, millrace.engine.poll.READY_END, 50)
+        found.entries = millrace.engine.poll._claimable(queue, page.items, now, only, found)[:wanted]
 
-    patch.setattr(millrace.poll, "_heads_of_keys", any_of_a_key)
-    patch.setattr(millrace.claim, "_first_of_each_key", lambda entries: entries)
+    patch.setattr(millrace.engine.poll, "_heads_of_keys", any_of_a_key)
+    patch.setattr(millrace.engine.claim, "_first_of_each_key", lambda entries: entries)
 
 
 def _no_turns(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(millrace.poll, "_take_turns", lambda ranked: ranked)
+    patch.setattr(millrace.engine.poll, "_take_turns", lambda ranked: ranked)
 
 
 def _windows_never_end(patch: pytest.MonkeyPatch) -> None:
-    answer = millrace.enqueue._answer_repeat
+    answer = millrace.engine.enqueue._answer_repeat
 
     def for_ever(queue: Any, pair: Any, current: Any) -> Any:
         return answer(queue, pair, replace(current, dedupe_until=2**60))
 
-    patch.setattr(millrace.enqueue, "_answer_repeat", for_ever)
+    patch.setattr(millrace.engine.enqueue, "_answer_repeat", for_ever)
 
 
 def _pause_ignored(patch: pytest.MonkeyPatch) -> None:
-    found = millrace.claim._claim_found
+    found = millrace.engine.claim._claim_found
     patch.setattr(
-        millrace.claim,
+        millrace.engine.claim,
         "_claim_found",
         lambda *given, paused: found(*given, paused=paused and given[4] == "sweep"),
     )
 
 
 def _pause_held_for_too_long(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(millrace.queue, "GLANCE_MS", 10**9)
+    patch.setattr(millrace.engine.queue, "GLANCE_MS", 10**9)
 
 
 def _purge_takes_what_is_held(patch: pytest.MonkeyPatch) -> None:
-    remove = millrace.operate._remove
+    remove = millrace.engine.operate._remove
 
     def all_of_it(queue: Any, free: Any, by: str, now: int) -> int:
         store = queue.store
@@ -152,22 +156,22 @@ def _purge_takes_what_is_held(patch: pytest.MonkeyPatch) -> None:
             store.entries[entry.place] = entry.unclaimed()
         return remove(queue, [*free, *(entry.unclaimed() for entry in held)], by, now)
 
-    patch.setattr(millrace.operate, "_remove", all_of_it)
+    patch.setattr(millrace.engine.operate, "_remove", all_of_it)
 
 
 def _sweep_forgets_the_aged(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(millrace.claim, "clear_doomed", lambda _queue, _owner: 0)
-    patch.setattr(millrace.sweep, "clear_doomed", lambda _queue, _owner: 0)
+    patch.setattr(millrace.engine.claim, "clear_doomed", lambda _queue, _owner: 0)
+    patch.setattr(millrace.engine.sweep, "clear_doomed", lambda _queue, _owner: 0)
 
 
 def _attempts_never_used_up(patch: pytest.MonkeyPatch) -> None:
-    decide = millrace.finish.decide
+    decide = millrace.engine.finish.decide
 
     def forgiving(delivery: Any, attempts: int, now: int, chance: Any, delay_ms: int | None = None) -> Any:
         decision = decide(delivery, attempts, now, chance, delay_ms)
         return decision if isinstance(decision, RetryAt) else RetryAt(now + 1_000)
 
-    patch.setattr(millrace.finish, "decide", forgiving)
+    patch.setattr(millrace.engine.finish, "decide", forgiving)
 
 
 def _mending_takes_too_much(patch: pytest.MonkeyPatch) -> None:
@@ -176,7 +180,9 @@ def _mending_takes_too_much(patch: pytest.MonkeyPatch) -> None:
 
 def _retry_in_the_same_place(patch: pytest.MonkeyPatch) -> None:
     """Moving an entry loses its place in line: the order is made anew."""
-    patch.setattr(millrace.finish, "waiting_place", lambda pk, due, order: waiting_place(pk, due, "f" * len(order)))
+    patch.setattr(
+        millrace.engine.finish, "waiting_place", lambda pk, due, order: waiting_place(pk, due, "f" * len(order))
+    )
 
 
 OWN: dict[str, Patch] = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from millrace.dead_letters import purge_dead_letter, replay
-from millrace.enqueue import Receipt
-from millrace.errors import NotFound, QueueFull
-from millrace.message import DeadLetter, Draft
-from millrace.operate import break_claim, pause, purge_page, resume
-from millrace.status import Phase, status
-from millrace.sweep import sweep
+from millrace.engine.dead_letters import purge_dead_letter, replay
+from millrace.engine.enqueue import Receipt
+from millrace.engine.operate import break_claim, pause, purge_page, resume
+from millrace.engine.status import MessageStatus, status
+from millrace.engine.sweep import sweep
+from millrace.model.errors import NotFound, QueueFull
+from millrace.model.message import DeadLetter, Draft
 from tests.model.driving import Driver, picks, processes
 from tests.model.world import AGE_MS, LEASE_MS, PROCESSES, WINDOW_MS
 
@@ -41,7 +41,7 @@ class Operators(Driver):
         free = [life for life in self.model.unfinished() if not life.live(now)]
         assert removed == len(free)
         for life in free:
-            life.finish(Phase.PURGED, life.version + 1)
+            life.finish(MessageStatus.PURGED, life.version + 1)
 
     @precondition(lambda self: bool(self.hands))
     @rule(process=processes, pick=picks)
@@ -102,7 +102,7 @@ class Operators(Driver):
         doomed = self.model.to_be_swept(now)
         sweep(self.world.queues[process])
         self.buried(now)
-        assert all(life.end is Phase.DEAD for life in doomed), "the sweep left something doomed"
+        assert all(life.end is MessageStatus.DEAD for life in doomed), "the sweep left something doomed"
 
     @rule(millis=times)
     def wait(self, millis: int) -> None:

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from millrace.poll import Filter
-from millrace.spec import Jitter, Ordering, QueueSpec
-from millrace.status import Phase
+from millrace.engine.poll import Filter
+from millrace.engine.status import MessageStatus
+from millrace.model.queue_spec import Jitter, Ordering, QueueSpec
 
 
 @dataclass(eq=False, slots=True)
@@ -38,7 +38,7 @@ class Life:
     version: int = 0
     holder: str = ""  #: the newest claim's token, until it is given up
     until: int = 0
-    end: Phase | None = None
+    end: MessageStatus | None = None
     ended_by: int = 0  #: version of the claim that finished it
     result: bytes = b""
     document: tuple[bytes, int] = (b"", 0)
@@ -49,17 +49,17 @@ class Life:
     def lost(self, now: int) -> bool:
         return bool(self.holder) and self.until <= now
 
-    def phase(self, now: int) -> Phase:
+    def phase(self, now: int) -> MessageStatus:
         if self.end:
             return self.end
         if self.live(now):
-            return Phase.CLAIMED
-        return Phase.WAITING if self.due > now else Phase.READY
+            return MessageStatus.CLAIMED
+        return MessageStatus.WAITING if self.due > now else MessageStatus.READY
 
     def let_go(self) -> None:
         self.holder, self.until = "", 0
 
-    def finish(self, end: Phase, version: int, result: bytes = b"") -> None:
+    def finish(self, end: MessageStatus, version: int, result: bytes = b"") -> None:
         assert self.end is None, f"{self.id} ends twice"
         self.let_go()
         self.end, self.ended_by, self.result = end, version, result
@@ -79,7 +79,7 @@ class Reference:
         """In the order of acceptance."""
         return [life for life in self.lives if life.end is None]
 
-    def ended(self, phase: Phase) -> list[Life]:
+    def ended(self, phase: MessageStatus) -> list[Life]:
         return [life for life in self.lives if life.end is phase]
 
     def doomed(self, life: Life, now: int) -> bool:
@@ -186,7 +186,7 @@ class Reference:
         """A failed run; whether another one is allowed."""
         life.attempts += 1
         if life.attempts >= self.spec.delivery.max_attempts:
-            life.finish(Phase.DEAD, life.version)
+            life.finish(MessageStatus.DEAD, life.version)
             return False
         return True
 

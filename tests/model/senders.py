@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from millrace.enqueue import Receipt, enqueue, enqueue_all
-from millrace.errors import MillraceError, QueueFull
-from millrace.message import Draft
-from millrace.status import Phase
+from millrace.engine.enqueue import Receipt, enqueue, enqueue_all
+from millrace.engine.status import MessageStatus
+from millrace.model.errors import MillraceError, QueueFull
+from millrace.model.message import Draft
 from tests.model.driving import Driver, processes
 from tests.model.reference import Life
 
@@ -89,5 +89,5 @@ class Senders(Driver):
 
     def _check_repeat(self, known: Life, answer: Receipt) -> None:
         assert answer.phase is known.phase(self.world.now)
-        cached = known.end is Phase.DONE and self.world.spec.idempotency.cache_result
+        cached = known.end is MessageStatus.DONE and self.world.spec.idempotency.cache_result
         assert answer.result == (known.result if cached else None)

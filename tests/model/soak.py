@@ -14,9 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
-from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
-from millrace.stores.memory import MemoryStore
+from millrace.stores.memory.queue import MemoryStore
 from tests.model.machine import run, tried
 from tests.model.mutants import MUTANTS
 from tests.model.world import MakeStore

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from mypy_boto3_dynamodb import DynamoDBClient
 
-from millrace.stores.dynamodb import DynamoStore, TableNames
-from millrace.stores.memory import MemoryStore
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.memory.queue import MemoryStore
 from tests.model.machine import run
 from tests.model.mutants import MUTANTS
 from tests.model.soak import hunt

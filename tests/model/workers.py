@@ -7,18 +7,18 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from millrace.claim import Claim, body_of, claim
-from millrace.document import read_document, write_document
-from millrace.errors import MillraceError, StaleClaim, StaleState
-from millrace.finish import Failure, ack, extend, nack, reject, release, snooze
-from millrace.message import Entry
-from millrace.poll import Filter
-from millrace.status import Phase
+from millrace.engine.claim import Claim, body_of, claim
+from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release, snooze
+from millrace.engine.poll import Filter
+from millrace.engine.status import MessageStatus
+from millrace.engine.workflow_state import read_workflow_state, write_workflow_state
+from millrace.model.errors import MillraceError, StaleClaim, StaleState
+from millrace.model.message import Entry
 from tests.model.driving import Driver, Hand, picks, processes
 from tests.model.reference import Life
 from tests.model.world import LEASE_MS
 
-BROKEN = Failure("ValueError", "broken")
+BROKEN = RunFailure("ValueError", "broken")
 delays = st.sampled_from([0, 1, 1_000, 60_000, 4_000_000])
 filters = st.sampled_from([Filter()] * 4 + [Filter(project="blue"), Filter(labels=("x",)), Filter(max_priority=50)])
 finishes = st.sampled_from(["done", "fail", "write, done"])
@@ -94,17 +94,17 @@ class Workers(Driver):
         for number, (hand, error) in enumerate(zip(hands, errors, strict=True)):
             if hand.fresh:
                 assert error is None, error
-                hand.life.finish(Phase.DONE, hand.entry.version, snapshots[number] if results else b"")
+                hand.life.finish(MessageStatus.DONE, hand.entry.version, snapshots[number] if results else b"")
             else:
                 self._check_late_ack(hand, error)
 
     def _check_late_ack(self, hand: Hand, error: MillraceError | None) -> None:
         """A repeat of the ack that ended the message succeeds again; any other claim is stale."""
-        mine = hand.life.end is Phase.DONE and hand.life.ended_by == hand.entry.version
+        mine = hand.life.end is MessageStatus.DONE and hand.life.ended_by == hand.entry.version
         cached = self.world.spec.idempotency.cache_result and self.model.newest[hand.life.id] is hand.life
         if mine and cached:
             assert error is None, error
-        elif mine or (hand.life.end is Phase.DONE and not cached and hand.entry.until > self.world.now):
+        elif mine or (hand.life.end is MessageStatus.DONE and not cached and hand.entry.until > self.world.now):
             assert error is None or isinstance(error, StaleClaim)
         else:
             assert isinstance(error, StaleClaim), f"a stale ack was told {error!r}"
@@ -140,7 +140,7 @@ class Workers(Driver):
             return self._stale(lambda: reject(*arguments))
         reject(*arguments)
         hand.life.attempts += 1
-        hand.life.finish(Phase.DEAD, hand.entry.version)
+        hand.life.finish(MessageStatus.DEAD, hand.entry.version)
         return None
 
     @held
@@ -182,13 +182,13 @@ class Workers(Driver):
         hand, queue = self._hand(pick), self.world.queues[process]
         life = hand.life
         if not (hand.fresh and life.live(self.world.now)):
-            return self._stale(lambda: write_document(queue, hand.entry, content, 0))
-        found = read_document(queue, hand.entry)
+            return self._stale(lambda: write_workflow_state(queue, hand.entry, content, 0))
+        found = read_workflow_state(queue, hand.entry)
         assert (found.content, found.version) == life.document
         version = max(0, life.document[1] - behind)
         repeated = life.document == (content, version + 1)
         try:
-            written = write_document(queue, hand.entry, content, version)
+            written = write_workflow_state(queue, hand.entry, content, version)
         except StaleState as error:
             refused_for = error.current
         else:

@@ -7,11 +7,11 @@ import os
 import random
 from collections.abc import Callable
 
-from millrace.lanes import shard_of
-from millrace.queue import Queue, Runtime
-from millrace.spec import Delivery, Idempotency, Jitter, Ordering, QueueSpec, Retention
-from millrace.store import Store
-from millrace.stores.memory import MemoryBlobs
+from millrace.engine.queue import Queue, Runtime
+from millrace.model.keys import shard_of
+from millrace.model.queue_spec import Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
+from millrace.stores.interface import Store
+from millrace.stores.memory.queue import MemoryBlobs
 from tests.conftest import NOON, Clock
 from tests.model.reference import Reference
 
@@ -27,7 +27,7 @@ DEPTH = 8
 def _spec(name: str, **settings: object) -> QueueSpec:
     settings = {
         "retention": Retention(max_age_seconds=AGE_MS // 1000, max_depth=DEPTH),
-        "delivery": Delivery(max_attempts=3, initial_backoff_ms=1_000, max_backoff_ms=1_500),
+        "delivery": RetryPolicy(max_attempts=3, initial_backoff_ms=1_000, max_backoff_ms=1_500),
         "idempotency": Idempotency(window_seconds=WINDOW_MS // 1000),
         "lease_seconds": LEASE_MS / 1000,
         **settings,
@@ -35,7 +35,7 @@ def _spec(name: str, **settings: object) -> QueueSpec:
     return QueueSpec(name, **settings)  # type: ignore[arg-type]
 
 
-TIMETABLE = Delivery(max_attempts=2, initial_backoff_ms=1_000, max_backoff_ms=1_500, jitter=Jitter.NONE)
+TIMETABLE = RetryPolicy(max_attempts=2, initial_backoff_ms=1_000, max_backoff_ms=1_500, jitter=Jitter.NONE)
 UNCACHED = Idempotency(window_seconds=WINDOW_MS // 1000, cache_result=False)
 SHAPES = (
     _spec("Plain"),

@@ -5,7 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from millrace.signatures import PRESETS, Reason, Scheme, Secret, SignatureInvalid, WebhookRequest, generic, verify
+from millrace.signatures import (
+    PRESETS,
+    RefusalReason,
+    Scheme,
+    Secret,
+    SignatureInvalid,
+    WebhookRequest,
+    generic,
+    verify,
+)
 from millrace.signatures.signing import deliver
 
 NOW = 1_772_442_847_250
@@ -64,7 +73,7 @@ def with_header(request: WebhookRequest, name: str, value: str) -> WebhookReques
 
 def refusal(
     scheme: Scheme, request: WebhookRequest, secrets: Iterable[Secret] | None = None, now: int = NOW
-) -> Reason | None:
+) -> RefusalReason | None:
     """Why a request is refused; None where it is accepted."""
     try:
         verify(scheme, request, list(secrets or [secret_of(scheme)]), now)

@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 import pytest
 
 from millrace.signatures import (
-    Answer,
+    ChallengeResponse,
     ConfigurationMissing,
-    Reason,
+    RefusalReason,
     Secret,
     SignatureInvalid,
     WebhookRequest,
@@ -45,7 +45,7 @@ HOSTILE = [
 ]
 
 
-def answered(name: str, document: object) -> Answer | None:
+def answered(name: str, document: object) -> ChallengeResponse | None:
     scheme = preset(name)
     request = deliver(scheme, SECRET, URL, json.dumps(document).encode(), NOW, delivery_id="d-1")
     return challenge(scheme, request, verify(scheme, request, [SECRET], NOW))
@@ -84,12 +84,12 @@ def test_zoom_is_answered_with_the_secret_that_it_signed_with() -> None:
 
 def test_twitch_gets_its_challenge_as_text() -> None:
     answer = answered("twitch", {"challenge": "pogchamp-kappa-360noscope-vohiyo", "subscription": {}})
-    assert answer == Answer(200, "text/plain; charset=utf-8", b"pogchamp-kappa-360noscope-vohiyo")
+    assert answer == ChallengeResponse(200, "text/plain; charset=utf-8", b"pogchamp-kappa-360noscope-vohiyo")
 
 
 def test_meta_gets_its_number_back_for_the_right_token() -> None:
     answer = handshake(preset("meta"), hub(), [SECRET], NOW, [Secret("older", "old"), TOKEN])
-    assert answer == Answer(200, "text/plain; charset=utf-8", b"1158201444")
+    assert answer == ChallengeResponse(200, "text/plain; charset=utf-8", b"1158201444")
 
 
 def test_x_gets_its_token_signed() -> None:
@@ -103,7 +103,7 @@ def test_x_gets_its_token_signed() -> None:
 def test_meta_with_a_wrong_token_is_refused(token: str) -> None:
     with pytest.raises(SignatureInvalid) as refused:
         handshake(preset("meta"), hub(token), [SECRET], NOW, [TOKEN])
-    assert refused.value.reason is Reason.CHALLENGE_REFUSED
+    assert refused.value.reason is RefusalReason.CHALLENGE_REFUSED
 
 
 def test_meta_without_a_live_token_fails_closed() -> None:
@@ -152,7 +152,7 @@ def test_signed_challenge_with_a_wrong_signature_never_reaches_an_answer() -> No
     scheme = preset("zoom")
     body = b'{"event":"endpoint.url_validation","payload":{"plainToken":"abc"}}'
     request = changed(deliver(scheme, SECRET, URL, b"{}", NOW), body=body)
-    assert refusal(scheme, request, [SECRET]) is Reason.MISMATCH
+    assert refusal(scheme, request, [SECRET]) is RefusalReason.MISMATCH
 
 
 def test_handshake_of_x_signs_nothing_that_verifies_as_an_event() -> None:
@@ -166,7 +166,7 @@ def test_handshake_of_x_signs_nothing_that_verifies_as_an_event() -> None:
         assert answer is not None
         signature = json.loads(answer.body)["response_token"]
         forged = WebhookRequest.build("POST", URL, {"x-twitter-webhooks-signature": signature}, body.encode())
-        assert refusal(scheme, forged, [SECRET]) is Reason.MALFORMED
+        assert refusal(scheme, forged, [SECRET]) is RefusalReason.MALFORMED
 
 
 def test_ordinary_requests_are_no_challenges() -> None:

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from millrace.signatures import ConfigurationMissing, Reason, Scheme, Secret, WebhookRequest, preset, verify
+from millrace.signatures import ConfigurationMissing, RefusalReason, Scheme, Secret, WebhookRequest, preset, verify
 from millrace.signatures.signing import deliver, sign
 from tests.signatures.cases import NOW, OTHER, SCHEMES, SHARED, URL, changed, delivery, refusal, with_header
 
@@ -31,7 +31,7 @@ def test_secret_counts_only_inside_its_window(scheme: Scheme) -> None:
     windowed = Secret("windowed", SHARED, NOW - 5, NOW + 5)
     request = delivery(scheme, secret=windowed)
     found = {offset: refusal(scheme, request, [always, windowed], NOW + offset) for offset in (-6, -5, 0, 5, 6)}
-    assert found == {-6: Reason.SECRET_NOT_LIVE, -5: None, 0: None, 5: None, 6: Reason.SECRET_NOT_LIVE}
+    assert found == {-6: RefusalReason.SECRET_NOT_LIVE, -5: None, 0: None, 5: None, 6: RefusalReason.SECRET_NOT_LIVE}
 
 
 @every_scheme
@@ -68,7 +68,7 @@ def test_shopify_old_secret_signs_for_an_hour_and_then_not() -> None:
     old = Secret("old", OTHER, None, NOW + hour)
     request = delivery(scheme, secret=old)
     assert verify(scheme, request, [NEW, old], NOW + hour).secret_name == "old"
-    assert refusal(scheme, request, [NEW, old], NOW + hour + 1) is Reason.SECRET_NOT_LIVE
+    assert refusal(scheme, request, [NEW, old], NOW + hour + 1) is RefusalReason.SECRET_NOT_LIVE
 
 
 @pytest.mark.parametrize("name", ["standard_webhooks", "stripe", "pagerduty", "generic_list"])
@@ -108,10 +108,10 @@ def test_ed25519_signature_is_verified_with_the_public_key() -> None:
     request = WebhookRequest.build("POST", URL, headers, body)
     assert verify(scheme, request, [public], NOW).secret_name == "public"
     assert verify(scheme, request, [Secret("shared", SHARED), public], NOW).secret_name == "public"
-    assert refusal(scheme, changed(request, body=body + b" "), [public]) is Reason.MISMATCH
-    assert refusal(scheme, request, [Secret("shared", SHARED)]) is Reason.MISMATCH
+    assert refusal(scheme, changed(request, body=body + b" "), [public]) is RefusalReason.MISMATCH
+    assert refusal(scheme, request, [Secret("shared", SHARED)]) is RefusalReason.MISMATCH
     for odd in ("v1a,", "v1a,AAAA", "v1a,!!!", "v1a," + b64encode(by_hand[:-1]).decode(), "v1a,ü"):
-        assert refusal(scheme, with_header(request, "webhook-signature", odd), [public]) is Reason.MISMATCH
+        assert refusal(scheme, with_header(request, "webhook-signature", odd), [public]) is RefusalReason.MISMATCH
 
 
 def test_public_key_is_never_an_hmac_key() -> None:
@@ -122,7 +122,7 @@ def test_public_key_is_never_an_hmac_key() -> None:
     for key in (PRIVATE.public_key().public_bytes_raw(), PUBLIC_TEXT.encode()):
         forged = b64encode(hmac.digest(key, message, "sha256")).decode()
         headers = {"webhook-id": "d-1", "webhook-timestamp": str(NOW // 1000), "webhook-signature": f"v1,{forged}"}
-        assert refusal(scheme, WebhookRequest.build("POST", URL, headers, b"{}"), [public]) is Reason.MISMATCH
+        assert refusal(scheme, WebhookRequest.build("POST", URL, headers, b"{}"), [public]) is RefusalReason.MISMATCH
 
 
 def test_private_key_does_not_verify() -> None:

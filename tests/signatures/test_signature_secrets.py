@@ -13,9 +13,10 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from millrace.aws.secrets import SecretMissing, StoreSilent
 from millrace.signatures import (
     ConfigurationMissing,
-    Reason,
+    RefusalReason,
     Secret,
     SecretSource,
     SecretUnavailable,
@@ -23,7 +24,6 @@ from millrace.signatures import (
     authenticate,
     preset,
 )
-from millrace.signatures.stores import SecretMissing, StoreSilent
 from tests.signatures.cases import NOW, URL, changed, delivery
 
 GITHUB = preset("github")
@@ -111,7 +111,7 @@ def test_request_without_a_signature_fetches_nothing_anew(source: SecretSource, 
     clock.now += 2 * MINUTE
     with pytest.raises(SignatureInvalid) as refused:
         authenticate(GITHUB, changed(signed_with(HIDDEN), headers=[]), source, REFERENCE, clock())
-    assert refused.value.reason is Reason.MISSING_HEADER
+    assert refused.value.reason is RefusalReason.MISSING_HEADER
     assert store.calls == 1
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.signatures import Reason, Scheme, Secret, SignatureInvalid, WebhookRequest, preset, verify
-from millrace.signatures.scheme import Clock, Layout
+from millrace.signatures import RefusalReason, Scheme, Secret, SignatureInvalid, WebhookRequest, preset, verify
+from millrace.signatures.scheme import Layout, TimestampFormat
 from millrace.signatures.signing import deliver
 from tests.signatures.cases import (
     NOW,
@@ -80,8 +80,8 @@ def test_missing_or_empty_header_is_named_as_such(scheme: Scheme) -> None:
     names = [scheme.names[0].signature, scheme.names[0].timestamp, scheme.names[0].id if scheme.signs_id else ""]
     for name in filter(None, names):
         without = changed(request, headers=[pair for pair in pairs(request) if pair[0] != name])
-        assert refusal(scheme, without) is Reason.MISSING_HEADER
-        assert refusal(scheme, with_header(request, name, " ")) is Reason.MISSING_HEADER
+        assert refusal(scheme, without) is RefusalReason.MISSING_HEADER
+        assert refusal(scheme, with_header(request, name, " ")) is RefusalReason.MISSING_HEADER
 
 
 @every_scheme
@@ -101,7 +101,7 @@ def test_repeated_header_is_refused_unless_its_format_is_a_list(scheme: Scheme) 
             kept = [pair for pair in pairs(request) if pair[0] != name]
             found = refusal(scheme, changed(request, headers=[*kept, *order]))
             lists = scheme.layout is Layout.COMMAS and name == names.signature
-            assert found is (None if lists else Reason.AMBIGUOUS_HEADER)
+            assert found is (None if lists else RefusalReason.AMBIGUOUS_HEADER)
 
 
 @every_scheme
@@ -118,7 +118,7 @@ def test_repeats_that_a_gateway_joined_with_commas_are_refused_too(scheme: Schem
 @every_scheme
 def test_signature_of_another_secret_is_a_mismatch(scheme: Scheme) -> None:
     request = delivery(scheme, secret=secret_of(scheme, OTHER))
-    assert refusal(scheme, request) is Reason.MISMATCH
+    assert refusal(scheme, request) is RefusalReason.MISMATCH
 
 
 timed = [scheme for scheme in SCHEMES.values() if scheme.timed]
@@ -126,14 +126,14 @@ timed = [scheme for scheme in SCHEMES.values() if scheme.timed]
 
 @pytest.mark.parametrize("scheme", timed, ids=[scheme.name for scheme in timed])
 def test_time_is_refused_on_both_sides_of_the_tolerance(scheme: Scheme) -> None:
-    unit = 1 if scheme.clock is Clock.MILLISECONDS or scheme.clock is Clock.RFC3339 else 1000
+    unit = 1 if scheme.clock is TimestampFormat.MILLISECONDS or scheme.clock is TimestampFormat.RFC3339 else 1000
     signed_at = NOW // unit * unit
     reach = scheme.tolerance_seconds * 1000
     request = delivery(scheme, now=signed_at)
     for now in (signed_at - reach, signed_at, signed_at + reach):
         assert verify(scheme, request, [secret_of(scheme)], now).signed_at_ms == signed_at
     for now in (signed_at - reach - 1, signed_at + reach + 1, 0, signed_at * 1000):
-        assert refusal(scheme, request, now=now) is Reason.TIMESTAMP_OUTSIDE_TOLERANCE
+        assert refusal(scheme, request, now=now) is RefusalReason.TIMESTAMP_OUTSIDE_TOLERANCE
 
 
 @pytest.mark.parametrize("scheme", timed, ids=[scheme.name for scheme in timed])
@@ -142,12 +142,12 @@ def test_fresher_time_than_the_signed_one_is_refused(scheme: Scheme) -> None:
     fresh = delivery(scheme, now=NOW + 2000)
     name = scheme.names[0].timestamp
     if name:
-        assert refusal(scheme, with_header(request, name, fresh.headers.one(name))) is Reason.MISMATCH
+        assert refusal(scheme, with_header(request, name, fresh.headers.one(name))) is RefusalReason.MISMATCH
     elif scheme.layout is Layout.STAMPED:
         odd = signature_of(scheme, request).replace(str(NOW // 1000), str(NOW // 1000 + 2))
-        assert refusal(scheme, with_header(request, scheme.names[0].signature, odd)) is Reason.MISMATCH
+        assert refusal(scheme, with_header(request, scheme.names[0].signature, odd)) is RefusalReason.MISMATCH
     else:
-        assert refusal(scheme, changed(request, body=fresh.body)) is Reason.MISMATCH
+        assert refusal(scheme, changed(request, body=fresh.body)) is RefusalReason.MISMATCH
 
 
 ODD_TIMES = [
@@ -191,9 +191,9 @@ def test_signed_id_counts() -> None:
     for scheme in (scheme for scheme in SCHEMES.values() if scheme.signs_id):
         request = delivery(scheme)
         name = scheme.names[0].id
-        assert refusal(scheme, with_header(request, name, "d-2")) is Reason.MISMATCH
+        assert refusal(scheme, with_header(request, name, "d-2")) is RefusalReason.MISMATCH
         for odd in ("d 1", "d-1\x00", "d" * 300, "dü"):
-            assert refusal(scheme, with_header(request, name, odd)) is Reason.MALFORMED
+            assert refusal(scheme, with_header(request, name, odd)) is RefusalReason.MALFORMED
 
 
 @pytest.mark.parametrize("name", ["square", "twilio", "generic_id"])
@@ -207,7 +207,7 @@ def test_url_counts_where_it_is_signed(name: str) -> None:
 @pytest.mark.parametrize("name", ["square", "twilio", "generic_id"])
 def test_url_that_no_provider_can_have_signed_is_malformed(name: str) -> None:
     odd = changed(delivery(SCHEMES[name]), url="https://h.example/\ud800", body=b"")
-    assert refusal(SCHEMES[name], odd) is Reason.MALFORMED
+    assert refusal(SCHEMES[name], odd) is RefusalReason.MALFORMED
 
 
 def test_one_providers_request_does_not_pass_as_anothers() -> None:
@@ -228,19 +228,19 @@ def test_svix_prefers_its_own_names_and_never_mixes_families() -> None:
     assert refusal(scheme, both) is None
     mixed = [pair for pair in pairs(svix) if pair[0] != "svix-id"]
     mixed.append(("webhook-id", "d-1"))
-    assert refusal(scheme, changed(svix, headers=mixed)) is Reason.MISSING_HEADER
+    assert refusal(scheme, changed(svix, headers=mixed)) is RefusalReason.MISSING_HEADER
 
 
 def test_stray_header_of_the_svix_family_does_not_fall_back_to_the_other() -> None:
     standard = delivery(preset("standard_webhooks"))
     stray = with_header(standard, "svix-id", "d-1")
-    assert refusal(preset("svix"), stray) is Reason.MISSING_HEADER
+    assert refusal(preset("svix"), stray) is RefusalReason.MISSING_HEADER
 
 
 def test_overlong_header_is_not_even_compared() -> None:
     request = delivery(preset("github"))
     overlong = with_header(request, "x-hub-signature-256", "sha256=" + "0" * 4096)
-    assert refusal(preset("github"), overlong) is Reason.MALFORMED
+    assert refusal(preset("github"), overlong) is RefusalReason.MALFORMED
 
 
 def test_unknown_versions_are_ignored_beside_a_right_one() -> None:
@@ -250,7 +250,7 @@ def test_unknown_versions_are_ignored_beside_a_right_one() -> None:
     for value in (f"v2,abc {right}", f"{right} v1a,AAAA", f"v1,{'A' * 43}= {right}", f"junk {right}"):
         assert refusal(scheme, with_header(request, "webhook-signature", value)) is None
     only_unknown = right.replace("v1,", "v2,")
-    assert refusal(scheme, with_header(request, "webhook-signature", only_unknown)) is Reason.MALFORMED
+    assert refusal(scheme, with_header(request, "webhook-signature", only_unknown)) is RefusalReason.MALFORMED
 
 
 def test_list_of_signatures_is_bounded() -> None:
@@ -258,7 +258,7 @@ def test_list_of_signatures_is_bounded() -> None:
     request = delivery(scheme)
     right = request.headers.one("x-pagerduty-signature")
     flood = ",".join(["v1=00"] * 16 + [right])
-    assert refusal(scheme, with_header(request, "x-pagerduty-signature", flood)) is Reason.MALFORMED
+    assert refusal(scheme, with_header(request, "x-pagerduty-signature", flood)) is RefusalReason.MALFORMED
 
 
 def test_stripe_header_in_any_order_with_one_time_only() -> None:
@@ -268,7 +268,7 @@ def test_stripe_header_in_any_order_with_one_time_only() -> None:
     for value in (f"{signature},{stamp}", f"v0=abc,{signature},{stamp}", f"{stamp},v1=00,{signature}"):
         assert refusal(scheme, with_header(request, "stripe-signature", value)) is None
     for value in (f"{stamp},{stamp},{signature}", f"t=1,{stamp},{signature}", signature, stamp, f"t=,{signature}"):
-        assert refusal(scheme, with_header(request, "stripe-signature", value)) is Reason.MALFORMED
+        assert refusal(scheme, with_header(request, "stripe-signature", value)) is RefusalReason.MALFORMED
 
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
@@ -278,7 +278,7 @@ def test_twilio_json_request_does_not_pass_as_an_empty_form() -> None:
     scheme = preset("twilio")
     request = delivery(scheme)
     emptied = with_header(changed(request, body=b""), "content-type", FORM["content-type"])
-    assert refusal(scheme, emptied) is Reason.MISMATCH
+    assert refusal(scheme, emptied) is RefusalReason.MISMATCH
 
 
 def test_twilio_body_without_hash_must_be_a_form() -> None:
@@ -288,21 +288,21 @@ def test_twilio_body_without_hash_must_be_a_form() -> None:
     assert refusal(scheme, empty, [secret]) is None
     for content_type in ("application/json", "text/plain", "multipart/form-data"):
         filled = with_header(changed(empty, body=b'{"evil":1}'), "content-type", content_type)
-        assert refusal(scheme, filled, [secret]) is Reason.MALFORMED
+        assert refusal(scheme, filled, [secret]) is RefusalReason.MALFORMED
     assert refusal(scheme, changed(empty, body=b"=", headers=[("x-twilio-signature", "x")]), [secret]) is not None
 
 
 @pytest.mark.parametrize("body", [b"\xff=1", b"a=%ff", b"a=%ed%a0%80", b"&".join([b"a=1"] * 2001)])
 def test_twilio_form_that_cannot_be_read_is_malformed(body: bytes) -> None:
     request = WebhookRequest.build("POST", URL, {**FORM, "x-twilio-signature": "AAAA"}, body)
-    assert refusal(preset("twilio"), request) is Reason.MALFORMED
+    assert refusal(preset("twilio"), request) is RefusalReason.MALFORMED
 
 
 def test_twilio_body_hash_named_twice_is_refused() -> None:
     scheme = preset("twilio")
     request = delivery(scheme)
     twice = changed(request, url=request.url + "&bodySHA256=" + "0" * 64)
-    assert refusal(scheme, twice) is Reason.MALFORMED
+    assert refusal(scheme, twice) is RefusalReason.MALFORMED
 
 
 @pytest.mark.parametrize("body", [b"[1]", b'"x"', b"{}", b"{", b"\xff", b'{"webhookTimestamp":true}', b"[" * 100_000])
@@ -311,7 +311,7 @@ def test_linear_body_without_a_time_is_refused_even_if_signed(body: bytes) -> No
 
     scheme = preset("linear")
     headers = sign(scheme, secret_of(scheme), body, NOW)
-    assert refusal(scheme, WebhookRequest.build("POST", URL, headers, body)) is Reason.MALFORMED
+    assert refusal(scheme, WebhookRequest.build("POST", URL, headers, body)) is RefusalReason.MALFORMED
 
 
 def test_refusal_tells_the_sender_nothing() -> None:

@@ -17,16 +17,16 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 
-from millrace.store import Blobs
-from millrace.stores.dynamodb import TableNames
-from millrace.stores.dynamodb.lean import LeanClient
-from millrace.stores.memory import MemoryBlobs
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.minimal_client import MinimalClient
+from millrace.stores.interface import Blobs
+from millrace.stores.memory.queue import MemoryBlobs
 
 STACK = "millrace"
 BUCKET = "bodies"
 SECRET = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ADAPTER = "/millrace/stores/dynamodb/"
-PLUMBING = ("calls.py", "lean.py", "client.py")
+PLUMBING = ("retrying_client.py", "minimal_client.py", "client.py")
 WRITES = {"Put": "PutItem", "Delete": "DeleteItem", "Update": "UpdateItem", "ConditionCheck": "ConditionCheckItem"}
 STATEMENT = re.compile(r'(INSERT|UPDATE|DELETE|SELECT)\b.*?"([^"]+)"', re.DOTALL)
 
@@ -52,9 +52,9 @@ class Cloud:
     @contextmanager
     def noting(self) -> Iterator[None]:
         """Every client of this process, boto3's and the lean one."""
-        lean, boto = LeanClient._send, BaseClient._make_api_call  # type: ignore[attr-defined]
+        lean, boto = MinimalClient._send, BaseClient._make_api_call  # type: ignore[attr-defined]
 
-        def lean_send(client: LeanClient, operation: str, arguments: dict[str, Any]) -> Any:
+        def lean_send(client: MinimalClient, operation: str, arguments: dict[str, Any]) -> Any:
             self._note("dynamodb", operation, arguments)
             return lean(client, operation, arguments)
 
@@ -66,7 +66,7 @@ class Cloud:
             return self._answer(operation, arguments)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(LeanClient, "_send", lean_send)
+            patch.setattr(MinimalClient, "_send", lean_send)
             patch.setattr(BaseClient, "_make_api_call", boto_call)
             yield
 

@@ -9,16 +9,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from millrace.admin.jobs import JobKind
-from millrace.claim import claim
-from millrace.clock import system_clock
-from millrace.dead_letters import replay
-from millrace.enqueue import enqueue
-from millrace.message import Draft
+from millrace.engine.claim import claim
+from millrace.engine.dead_letters import replay
+from millrace.engine.enqueue import enqueue
+from millrace.model.admin_jobs import AdminJobKind
+from millrace.model.clock import system_clock
+from millrace.model.message import Draft
+from millrace.model.tokens import Scope, issue
 from millrace.signatures import Secret, preset
 from millrace.signatures.signing import sign
-from millrace.tokens import Scope, issue
-from millrace.work import Context, command
+from millrace.worker import Context, command
 from tests.template.cloud import SECRET
 from tests.template.stage import LARGE, Handler, Play
 
@@ -198,7 +198,7 @@ def _play_replays(play: Play, call: Call) -> None:
 def _play_jobs(play: Play, handler: Handler, call: Call) -> None:
     """Each kind: cancelled, resumed, run to its end; one whose runner died is found by the schedule."""
     base = f"{ADMIN}/jobs"
-    for kind in JobKind:
+    for kind in AdminJobKind:
         play.bury("Pulled", 1, LARGE)
         job = call("POST", base, {"kind": kind, "confirm": "Pulled"})["job_id"]
         event = {"job": {"tenant": play.tenant, "queue": "Pulled", "id": job}}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from infra.local.dynamodb import ROOT
-from millrace.store import Store
+from millrace.stores.interface import Store
 
 PLACES = {"millrace": ROOT / "shared", "functions": ROOT}
 METHODS = frozenset(name for name in vars(Store) if not name.startswith("_"))

@@ -12,19 +12,19 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from millrace.accounting import Take
-from millrace.claim import claim
-from millrace.clock import system_clock
 from millrace.definitions import Definitions
-from millrace.enqueue import enqueue_all
-from millrace.finish import Failure, ack, reject
-from millrace.lanes import END, READY
-from millrace.message import Draft, Entry, Place
-from millrace.queue import Queue, Runtime
-from millrace.store import Applied
-from millrace.stores.dynamodb.jobs import DynamoJobs
+from millrace.engine.claim import claim
+from millrace.engine.enqueue import enqueue_all
+from millrace.engine.finish import RunFailure, ack, reject
+from millrace.engine.queue import Queue, Runtime
+from millrace.model.clock import system_clock
+from millrace.model.keys import END, READY
+from millrace.model.message import Draft, Entry, Place
+from millrace.model.queue_state import CreditRequest
+from millrace.model.tokens import Scope
+from millrace.stores.dynamodb.admin_jobs import DynamoAdminJobs
 from millrace.stores.dynamodb.tokens import DynamoTokens
-from millrace.tokens import Scope
+from millrace.stores.interface import Applied
 from tests.template.cloud import Cloud
 
 LARGE = Random(1).randbytes(40_000).hex()  #: over 32 KB also when it is packed
@@ -48,7 +48,7 @@ class Play:
     definitions: Definitions
     tenant: str
     tokens: DynamoTokens
-    jobs: DynamoJobs
+    jobs: DynamoAdminJobs
     called: set[tuple[str, str]] = field(default_factory=set)  #: routes, as method and path
 
     def queue(self, name: str) -> Queue:
@@ -64,7 +64,7 @@ class Play:
         for payload in payloads:
             self.put(name, payload)
             (held,) = claim(self.queue(name), owner="w").claims
-            reject(self.queue(name), held.entry, held.message, Failure("E", "no"))
+            reject(self.queue(name), held.entry, held.message, RunFailure("E", "no"))
             found = self.runtime.store.read_dead_letters(self.tenant, name, "0", "9", 100)
             ids.append(found.items[-1].sk.replace("#", "."))
         return ids
@@ -98,7 +98,7 @@ class Play:
             for one in past.entries(name)
         ]
         self.runtime.store.put_entries(lost)
-        self.runtime.store.take_credits(self.tenant, name, Take(9, 1_000, past.queue(name).now()))
+        self.runtime.store.take_credits(self.tenant, name, CreditRequest(9, 1_000, past.queue(name).now()))
 
     def call(self, handler: Handler, event: Any) -> Any:
         with self.cloud.noting():

@@ -7,19 +7,19 @@ import json
 import pytest
 
 from millrace.definitions import load
-from millrace.enqueue import Draft, enqueue
-from millrace.operate import pause
-from millrace.queue import Runtime
+from millrace.engine.enqueue import Draft, enqueue
+from millrace.engine.operate import pause
+from millrace.engine.queue import Runtime
 from millrace.signatures import SecretSource
-from millrace.stores.memory import MemoryBlobs, MemoryStore
-from millrace.work.gauges import emit_gauges
-from millrace.work.station import Station
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from millrace.worker.drainer import QueueDrainer
+from millrace.worker.gauges import emit_gauges
 from tests.conftest import NOON, Clock
 
 
 @pytest.fixture
-def station(clock: Clock) -> Station:
-    return Station(Runtime(MemoryStore(), MemoryBlobs(), clock=clock), load("infra/definitions.json"), {})
+def station(clock: Clock) -> QueueDrainer:
+    return QueueDrainer(Runtime(MemoryStore(), MemoryBlobs(), clock=clock), load("infra/definitions.json"), {})
 
 
 def emitted(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
@@ -32,7 +32,7 @@ def emitted(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
 
 
 def test_an_empty_deployment_still_says_that_the_sweep_runs(
-    station: Station, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    station: QueueDrainer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Millrace/one")
     emit_gauges(station)
@@ -44,7 +44,7 @@ def test_an_empty_deployment_still_says_that_the_sweep_runs(
 
 
 def test_each_queue_is_measured_and_all_of_them_together(
-    station: Station, clock: Clock, capsys: pytest.CaptureFixture[str]
+    station: QueueDrainer, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     enqueue(station.queue("a", "WebhookIngress"), Draft(b"{}"))
     clock.forward(30_000)
@@ -60,7 +60,7 @@ def test_each_queue_is_measured_and_all_of_them_together(
 
 
 def test_a_paused_queue_grows_old_without_an_alarm(
-    station: Station, clock: Clock, capsys: pytest.CaptureFixture[str]
+    station: QueueDrainer, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     queue = station.queue("a", "Payments")
     enqueue(queue, Draft(b"{}", key="k"))

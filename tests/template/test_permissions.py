@@ -17,12 +17,13 @@ import pytest
 from functions.admin.app import TABLE as ADMIN_ROUTES
 from infra.local.dynamodb import REGION
 from infra.local.template import Reference, Template
-from millrace.api.pull import ROUTES as PULL_ROUTES
 from millrace.definitions import Definitions
 from millrace.definitions.language.compiler import compile_files
-from millrace.queue import Runtime
-from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
-from millrace.stores.dynamodb.jobs import DynamoJobs
+from millrace.engine.queue import Runtime
+from millrace.pull.api import ROUTES as PULL_ROUTES
+from millrace.stores.dynamodb.admin_jobs import DynamoAdminJobs
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.dynamodb.tokens import DynamoTokens
 from tests.conftest import WORKER
@@ -83,7 +84,7 @@ def played(engine_url: str, definitions: Path) -> dict[str, Play]:
         cloud = Cloud(TABLES)
         runtime = Runtime(DynamoStore(client, TABLES), cloud.blobs())
         found = Definitions(json.loads(definitions.read_text("utf-8")))
-        tokens, jobs = DynamoTokens(client, TABLES.queue), DynamoJobs(client, TABLES.queue)
+        tokens, jobs = DynamoTokens(client, TABLES.queue), DynamoAdminJobs(client, TABLES.queue)
         plays[name] = Play(cloud, runtime, found, f"t{name.lower()}", tokens, jobs)
         with pytest.MonkeyPatch.context() as patch:
             for variable, value in FUNCTIONS[f"{name}Function"].environment.items():

@@ -16,10 +16,10 @@ from infra.local.dynamodb import ROOT
 from infra.local.gateway import Binding
 from infra.local.streams import LANES
 from infra.local.template import Function, Reference, Route, Template
-from millrace.api.pull import ROUTES as PULL_ROUTES
-from millrace.settings import Settings
+from millrace.aws.settings import Settings
+from millrace.pull.api import ROUTES as PULL_ROUTES
 from millrace.stores.dynamodb.tables import MessageItem, _meta_table
-from millrace.work.events import read_event
+from millrace.worker.events import read_event
 
 TEMPLATE = Template.read()
 FUNCTIONS = TEMPLATE.functions()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millrace.work import Context, command
+from millrace.worker import Context, command
 
 
 @command("Incident.CreateIncident")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from millrace.enqueue import Receipt, enqueue
-from millrace.message import Draft
-from millrace.queue import Queue
-from millrace.work import Worker, WorkerSettings
-from millrace.work.worker import Drained
+from millrace.engine.enqueue import Receipt, enqueue
+from millrace.engine.queue import Queue
+from millrace.model.message import Draft
+from millrace.worker import Worker, WorkerSettings
+from millrace.worker.worker import Drained
 
 AT_ONCE = WorkerSettings(concurrency=4, patience_ms=0, linger_ms=0, heartbeat=False)
 

@@ -12,11 +12,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from millrace.queue import Queue, Runtime
-from millrace.spec import Delivery, Jitter, QueueSpec
-from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
-from millrace.stores.memory import MemoryBlobs
-from millrace.work import Context, Worker, WorkerSettings, runners, worker
+from millrace.engine.queue import Queue, Runtime
+from millrace.model.queue_spec import Jitter, QueueSpec, RetryPolicy
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.memory.queue import MemoryBlobs
+from millrace.worker import Context, Worker, WorkerSettings, runners, worker
 
 LEASE_S = 2.0
 
@@ -24,7 +25,7 @@ LEASE_S = 2.0
 def doomed_queue(url: str, region: str, names: TableNames, tenant: str) -> Queue:
     store = DynamoStore(dynamodb_client(endpoint_url=url, region=region), names)
     spec = QueueSpec(
-        "Doomed", lease_seconds=LEASE_S, delivery=Delivery(max_attempts=3, initial_backoff_ms=1, jitter=Jitter.NONE)
+        "Doomed", lease_seconds=LEASE_S, delivery=RetryPolicy(max_attempts=3, initial_backoff_ms=1, jitter=Jitter.NONE)
     )
     return Runtime(store, MemoryBlobs()).queue(tenant, spec)
 

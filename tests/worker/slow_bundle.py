@@ -7,7 +7,7 @@ import signal
 import threading
 from typing import Any
 
-from millrace.work import command
+from millrace.worker import command
 
 _told = threading.Event()
 

@@ -8,8 +8,8 @@ from itertools import cycle
 
 import pytest
 
-from millrace.work.targets.address import AddressGuard, AddressRefused
-from millrace.work.targets.connections import guarded_pools
+from millrace.worker.targets.address import AddressGuard, AddressRefused
+from millrace.worker.targets.connections import guarded_pools
 
 PRIVATE = [
     "127.0.0.1",

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.enqueue import enqueue_all
-from millrace.inspect import list_entries, stats
-from millrace.message import Draft, Entry
-from millrace.queue import Queue
-from millrace.spec import Delivery, Jitter, Ordering
-from millrace.status import status
-from millrace.work import Context
-from millrace.work.breaker import FAILURES, FIRST_MS, LONGEST_MS, Breakers, probe_wait
-from millrace.work.controls import Snooze
+from millrace.engine.enqueue import enqueue_all
+from millrace.engine.inspect import list_entries, stats
+from millrace.engine.queue import Queue
+from millrace.engine.status import status
+from millrace.model.message import Draft, Entry
+from millrace.model.queue_spec import Jitter, Ordering, RetryPolicy
+from millrace.worker import Context
+from millrace.worker.breaker import FAILURES, FIRST_MS, LONGEST_MS, Breakers, probe_wait
+from millrace.worker.controls import Snooze
 from tests.conftest import Bench
 from tests.worker.conftest import drain
 
@@ -53,7 +53,7 @@ def entries(queue: Queue) -> list[Entry]:
 
 @pytest.fixture
 def endpoint(bench: Bench) -> Endpoint:
-    queue = bench.queue(delivery=Delivery(max_attempts=3, initial_backoff_ms=1_000, jitter=Jitter.NONE))
+    queue = bench.queue(delivery=RetryPolicy(max_attempts=3, initial_backoff_ms=1_000, jitter=Jitter.NONE))
     enqueue_all(queue, [Draft(b"{}") for _ in range(MESSAGES)])
     return Endpoint(queue)
 
@@ -117,7 +117,7 @@ def test_a_success_in_between_keeps_it_closed(bench: Bench) -> None:
 def test_in_a_fifo_queue_a_failed_probe_is_charged(bench: Bench) -> None:
     """Its head is the only message to probe with: uncharged, one that can never succeed would block for good."""
     queue = bench.queue(
-        ordering=Ordering.FIFO, delivery=Delivery(max_attempts=3, initial_backoff_ms=1_000, jitter=Jitter.NONE)
+        ordering=Ordering.FIFO, delivery=RetryPolicy(max_attempts=3, initial_backoff_ms=1_000, jitter=Jitter.NONE)
     )
     receipts = enqueue_all(queue, [Draft(b"{}") for _ in range(6)])
     endpoint = Endpoint(queue)

@@ -13,16 +13,17 @@ import pytest
 
 from infra.local.dynamodb import REGION, DynamoDbLocal
 from infra.local.streams import StreamPoller
-from millrace.clock import system_clock
 from millrace.definitions import load
-from millrace.inspect import list_entries
-from millrace.queue import Queue, Runtime
+from millrace.engine.inspect import list_entries
+from millrace.engine.queue import Queue, Runtime
+from millrace.engine.status import MessageStatus, status
+from millrace.model.clock import system_clock
 from millrace.signatures import Secret, scheme_from
 from millrace.signatures.signing import sign
-from millrace.status import Phase, status
-from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
-from millrace.stores.memory import MemoryBlobs
+from millrace.stores.memory.queue import MemoryBlobs
 
 ROOT = Path(__file__).parents[2]
 DEFINITIONS = ROOT / "infra" / "definitions.json"
@@ -125,7 +126,7 @@ def test_a_posted_webhook_is_done_by_the_worker_that_its_stream_wakes(stack: Sta
         ids = [answer["message_id"] for _, answer in posted]
         with stack.drained:
             finished = stack.drained.wait_for(
-                lambda: all(status(queue, message_id).phase is Phase.DONE for message_id in ids), WAIT_S
+                lambda: all(status(queue, message_id).phase is MessageStatus.DONE for message_id in ids), WAIT_S
             )
     assert finished
     result = status(queue, ids[3]).result
@@ -151,4 +152,4 @@ def test_a_repeat_of_a_finished_webhook_gets_its_result(stack: Stack, tenant: st
 def test_the_scheduled_sweep_finds_what_no_stream_reported(stack: Stack, tenant: str) -> None:
     _, answer = stack.post(tenant, "P1")
     stack._worker(json.loads((ROOT / "events" / "worker-schedule.json").read_text()), LambdaContext())
-    assert status(stack.queue(tenant), answer["message_id"]).phase is Phase.DONE
+    assert status(stack.queue(tenant), answer["message_id"]).phase is MessageStatus.DONE

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from millrace.enqueue import enqueue_all
-from millrace.message import Draft
-from millrace.spec import Delivery
-from millrace.work import Context, Reject
-from millrace.work.counts import KEPT, Counting
-from millrace.work.middleware import Handler
-from millrace.work.observe import emit_metrics, logging_middleware, spread, tracing_middleware
+from millrace.engine.enqueue import enqueue_all
+from millrace.model.message import Draft
+from millrace.model.queue_spec import RetryPolicy
+from millrace.worker import Context, Reject
+from millrace.worker.counts import KEPT, Counting
+from millrace.worker.middleware import Handler
+from millrace.worker.observe import emit_metrics, logging_middleware, spread, tracing_middleware
 from tests.conftest import Bench
 from tests.worker.conftest import drain, put
 
@@ -45,7 +45,7 @@ def test_middleware_may_answer_in_the_handlers_place(memory_bench: Bench) -> Non
 
 
 def test_metrics_are_one_emf_document_for_the_queue(memory_bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    queue = memory_bench.queue(delivery=Delivery(max_attempts=2))
+    queue = memory_bench.queue(delivery=RetryPolicy(max_attempts=2))
     enqueue_all(queue, [Draft(b"{}") for _ in range(300)])
     memory_bench.clock.forward(40)
     failing = iter([True] * 3 + [False] * 1000)
@@ -78,7 +78,7 @@ def test_a_failed_run_is_logged_with_its_fields_and_without_its_body(
     def fail(_context: Context) -> None:
         raise ValueError("broken")
 
-    with caplog.at_level(logging.INFO, logger="millrace.work"):
+    with caplog.at_level(logging.INFO, logger="millrace.worker"):
         drain(queue, fail, middleware=(logging_middleware,))
     (record,) = [record for record in caplog.records if getattr(record, "action", "") == "run_failed"]
     assert vars(record)["message_id"] == receipt.message_id
@@ -93,7 +93,7 @@ def test_a_control_is_no_warning(memory_bench: Bench, caplog: pytest.LogCaptureF
     def refuse(_context: Context) -> None:
         raise Reject("no")
 
-    with caplog.at_level(logging.INFO, logger="millrace.work"):
+    with caplog.at_level(logging.INFO, logger="millrace.worker"):
         drain(queue, refuse, middleware=(logging_middleware,))
     assert [record.levelname for record in caplog.records] == ["INFO"]
 

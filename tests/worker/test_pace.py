@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import pytest
 
-from millrace.accounting import QueueState
-from millrace.enqueue import enqueue_all
-from millrace.message import Draft
-from millrace.spec import Ordering
-from millrace.work import Context
-from millrace.work.pace import Pace
+from millrace.engine.enqueue import enqueue_all
+from millrace.model.message import Draft
+from millrace.model.queue_spec import Ordering
+from millrace.model.queue_state import QueueState
+from millrace.worker import Context
+from millrace.worker.rate_limiter import RateLimiter
 from tests.conftest import Bench
 from tests.worker.conftest import drain
 
@@ -38,16 +38,16 @@ def test_starts_are_spaced_by_the_rate(bench: Bench) -> None:
 
 
 def test_two_workers_share_one_clock(bench: Bench) -> None:
-    one = Pace(bench.queue(rate_per_second=100), 100)
-    other = Pace(bench.queue(runtime=bench.another_process(), rate_per_second=100), 100)
+    one = RateLimiter(bench.queue(rate_per_second=100), 100)
+    other = RateLimiter(bench.queue(runtime=bench.another_process(), rate_per_second=100), 100)
     times = one.reserve(5) + other.reserve(5) + one.reserve(2)
     now = bench.clock()
     assert times == [now + 10 * number for number in range(12)]
 
 
 def test_a_reservation_lost_to_another_worker_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    pace = Pace(bench.queue(), 100)
-    rival = Pace(bench.queue(runtime=bench.another_process()), 100)
+    pace = RateLimiter(bench.queue(), 100)
+    rival = RateLimiter(bench.queue(runtime=bench.another_process()), 100)
     real, beaten = bench.store.set_pace, []
 
     def beaten_once(seen: QueueState, pace_at: int) -> bool:

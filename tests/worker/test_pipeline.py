@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from millrace.claim import claim
-from millrace.dead_letters import list_dead_letters
-from millrace.enqueue import enqueue_all
-from millrace.inspect import list_claims
-from millrace.message import Draft, Reason
-from millrace.operate import pause
-from millrace.queue import Queue, Runtime
-from millrace.spec import Delivery, Jitter, Ordering
-from millrace.status import Phase, status
-from millrace.work import Context, Reject, Retry, Snooze, TimeLeft
+from millrace.engine.claim import claim
+from millrace.engine.dead_letters import list_dead_letters
+from millrace.engine.enqueue import enqueue_all
+from millrace.engine.inspect import list_claims
+from millrace.engine.operate import pause
+from millrace.engine.queue import Queue, Runtime
+from millrace.engine.status import MessageStatus, status
+from millrace.model.message import DeadLetterReason, Draft
+from millrace.model.queue_spec import Jitter, Ordering, RetryPolicy
+from millrace.worker import Context, Reject, Retry, Snooze, TimeLeft
 from tests.conftest import Bench
 from tests.worker.conftest import drain, put, worker
 
@@ -28,7 +28,7 @@ def test_every_message_runs_once_and_is_done(bench: Bench) -> None:
     drained = drain(queue, lambda context: seen.append(context.json()["n"]))
     assert sorted(seen) == list(range(60))
     assert drained.counts["done"] == 60
-    assert all(status(queue, receipt.message_id).phase is Phase.DONE for receipt in receipts)
+    assert all(status(queue, receipt.message_id).phase is MessageStatus.DONE for receipt in receipts)
     assert queue.state(fresh=True).depth <= queue.state().spendable_grants(bench.clock())
 
 
@@ -37,11 +37,11 @@ def test_the_result_is_kept_for_repeats(bench: Bench) -> None:
     put(queue, idempotency_key="a")
     drain(queue, lambda _context: {"made": 1})
     again = put(queue, idempotency_key="a")
-    assert (again.duplicate, again.phase, again.result) == (True, Phase.DONE, b'{"made":1}')
+    assert (again.duplicate, again.phase, again.result) == (True, MessageStatus.DONE, b'{"made":1}')
 
 
 def test_a_handler_gets_the_message_and_its_fencing_token(bench: Bench) -> None:
-    queue = bench.queue(delivery=Delivery(max_attempts=3, jitter=Jitter.NONE))
+    queue = bench.queue(delivery=RetryPolicy(max_attempts=3, jitter=Jitter.NONE))
     receipt = put(queue, b'{"a":1}', correlation_id="corr-1", headers={"x": "y"})
     seen: list[tuple[object, ...]] = []
 
@@ -61,7 +61,7 @@ def test_a_handler_gets_the_message_and_its_fencing_token(bench: Bench) -> None:
 
 
 def test_five_attempts_keep_the_timetable_and_end_as_a_dead_letter(bench: Bench) -> None:
-    timetable = Delivery(max_attempts=5, initial_backoff_ms=1_000, max_backoff_ms=60_000, jitter=Jitter.NONE)
+    timetable = RetryPolicy(max_attempts=5, initial_backoff_ms=1_000, max_backoff_ms=60_000, jitter=Jitter.NONE)
     queue = bench.queue(delivery=timetable)
     receipt = put(queue)
     begun = bench.clock()
@@ -78,7 +78,7 @@ def test_five_attempts_keep_the_timetable_and_end_as_a_dead_letter(bench: Bench)
     (letter,) = list_dead_letters(queue).items
     assert letter.message.id == receipt.message_id
     assert (letter.reason, letter.attempts, letter.error_type, letter.error) == (
-        Reason.EXHAUSTED,
+        DeadLetterReason.EXHAUSTED,
         5,
         "ValueError",
         "broken at 5",
@@ -90,7 +90,7 @@ def test_five_attempts_keep_the_timetable_and_end_as_a_dead_letter(bench: Bench)
         (4, "broken at 4", 7_000),
         (5, "broken at 5", 15_000),
     ]
-    assert status(queue, receipt.message_id).phase is Phase.DEAD
+    assert status(queue, receipt.message_id).phase is MessageStatus.DEAD
 
 
 def test_retry_names_its_own_wait_and_charges(bench: Bench) -> None:
@@ -116,7 +116,7 @@ def test_reject_goes_straight_to_the_dead_letters(bench: Bench) -> None:
 
     assert drain(queue, refuse).counts["dead"] == 1
     (letter,) = list_dead_letters(queue).items
-    assert (letter.reason, letter.attempts, letter.error) == (Reason.REJECTED, 1, "no such customer")
+    assert (letter.reason, letter.attempts, letter.error) == (DeadLetterReason.REJECTED, 1, "no such customer")
 
 
 def test_snooze_charges_nothing(bench: Bench) -> None:
@@ -141,7 +141,7 @@ def test_a_result_that_json_cannot_spell_is_a_failed_run(bench: Bench) -> None:
 
 
 def test_an_error_without_text_still_says_its_type(bench: Bench) -> None:
-    queue = bench.queue(delivery=Delivery(max_attempts=1))
+    queue = bench.queue(delivery=RetryPolicy(max_attempts=1))
     put(queue)
 
     def fail(_context: Context) -> None:
@@ -201,7 +201,7 @@ def test_fifo_runs_in_order_and_acks_each_before_the_next_starts(bench: Bench) -
 
     def handle(context: Context) -> None:
         n = context.json()["n"]
-        if n and status(queue, receipts[n - 1].message_id).phase is not Phase.DONE:
+        if n and status(queue, receipts[n - 1].message_id).phase is not MessageStatus.DONE:
             early.append(n)
         seen.append(n)
 
@@ -211,7 +211,7 @@ def test_fifo_runs_in_order_and_acks_each_before_the_next_starts(bench: Bench) -
 
 
 def test_fifo_failure_releases_the_rest_uncharged_and_blocks(bench: Bench) -> None:
-    queue = bench.queue(ordering=Ordering.FIFO, delivery=Delivery(max_attempts=3, jitter=Jitter.NONE))
+    queue = bench.queue(ordering=Ordering.FIFO, delivery=RetryPolicy(max_attempts=3, jitter=Jitter.NONE))
     receipts = enqueue_all(queue, [Draft(f'{{"n":{n}}}'.encode()) for n in range(5)])
     seen: list[int] = []
 
@@ -266,8 +266,8 @@ def test_when_time_grows_short_the_unstarted_is_released_uncharged(bench: Bench)
         time_left=TimeLeft(lambda: left[0]),
     )
     phases = [status(queue, receipt.message_id) for receipt in receipts]
-    assert [found.phase for found in phases][:4] == [Phase.DONE] * 4
-    assert all(found.phase in (Phase.READY, Phase.DONE) for found in phases)
+    assert [found.phase for found in phases][:4] == [MessageStatus.DONE] * 4
+    assert all(found.phase in (MessageStatus.READY, MessageStatus.DONE) for found in phases)
     assert all(found.entry.attempts == 0 for found in phases if found.entry)
     assert drained.reason == "deadline"
     assert not list_claims(queue).items
@@ -283,7 +283,9 @@ def test_stop_lets_what_runs_finish_and_gives_back_the_rest(bench: Bench) -> Non
 
     job = worker(queue, handle)
     drained = job.run()
-    assert [status(queue, receipt.message_id).phase for receipt in receipts] == [Phase.DONE] * 2 + [Phase.READY] * 3
+    assert [status(queue, receipt.message_id).phase for receipt in receipts] == [MessageStatus.DONE] * 2 + [
+        MessageStatus.READY
+    ] * 3
     assert drained.reason == "SIGTERM"
     assert not list_claims(queue).items
 
@@ -306,12 +308,12 @@ def test_a_run_still_going_at_the_last_moment_is_given_back_uncharged(bench: Ben
     drained = job.run()
     found = status(queue, receipt.message_id)
     assert (drained.counts["cut"], drained.stuck) == (1, 1)
-    assert found.phase is Phase.READY
+    assert found.phase is MessageStatus.READY
     assert found.entry is not None
     assert found.entry.attempts == 0
     go_on.set()
     _join_runners()
-    assert status(queue, receipt.message_id).phase is Phase.READY
+    assert status(queue, receipt.message_id).phase is MessageStatus.READY
 
 
 def test_a_run_that_had_the_workers_whole_time_is_charged(bench: Bench) -> None:
@@ -375,7 +377,7 @@ def test_a_run_does_not_start_when_its_claim_is_about_to_run_out(bench: Bench) -
     assert drained.counts["too_late"] == 1
     assert started.count(receipts[1].message_id) == 1  # given back at once, and run under a claim of its own
     entry = status(queue, receipts[1].message_id)
-    assert entry.phase is Phase.DONE
+    assert entry.phase is MessageStatus.DONE
 
 
 def test_heartbeat_extends_what_is_held(bench: Bench) -> None:
@@ -390,7 +392,7 @@ def test_heartbeat_extends_what_is_held(bench: Bench) -> None:
 
     job = worker(queue, handle)
     assert job.run().counts["done"] == 1
-    assert status(queue, receipt.message_id).phase is Phase.DONE
+    assert status(queue, receipt.message_id).phase is MessageStatus.DONE
 
 
 def ahead_of(bench: Bench, queue: Queue) -> Queue:
@@ -415,7 +417,7 @@ def test_a_lost_claim_cancels_the_run_and_its_result_is_discarded(bench: Bench) 
     drained = job.run()
     assert (drained.counts["lost"], drained.counts["discarded"], drained.counts["done"]) == (1, 1, 0)
     found = status(queue, receipt.message_id)
-    assert found.phase is Phase.CLAIMED
+    assert found.phase is MessageStatus.CLAIMED
     assert found.entry is not None
     assert found.entry.owner == "another"
 
@@ -431,7 +433,7 @@ def test_the_ack_of_a_stale_claim_is_refused(bench: Bench) -> None:
 
     drained = drain(queue, handle)
     assert (drained.counts["stale"], drained.counts["done"]) == (1, 0)
-    assert status(queue, receipt.message_id).phase is Phase.CLAIMED
+    assert status(queue, receipt.message_id).phase is MessageStatus.CLAIMED
 
 
 def test_past_its_execution_timeout_a_run_has_failed_whatever_it_gives(bench: Bench) -> None:
@@ -477,7 +479,7 @@ def test_a_worker_whose_threads_are_all_stuck_ends(bench: Bench) -> None:
 
 def test_a_repeated_ack_without_an_answer_is_done(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The write happened and its answer was lost: repeating it succeeds again."""
-    from millrace.errors import StoreUnavailable
+    from millrace.model.errors import StoreUnavailable
 
     queue = bench.queue()
     put(queue)

@@ -14,11 +14,12 @@ import pytest
 
 from infra.local.dynamodb import REGION
 from millrace.definitions.language.compiler import compile_files
-from millrace.inspect import list_claims
-from millrace.queue import Queue, Runtime
-from millrace.status import Phase, status
-from millrace.stores.dynamodb import DynamoStore, TableNames, dynamodb_client
-from millrace.stores.memory import MemoryBlobs
+from millrace.engine.inspect import list_claims
+from millrace.engine.queue import Queue, Runtime
+from millrace.engine.status import MessageStatus, status
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.memory.queue import MemoryBlobs
 from tests.worker.conftest import put
 from tests.worker.definitions import compiled
 
@@ -76,7 +77,7 @@ def test_a_signal_lets_the_run_finish_and_gives_back_the_rest(
     shown, _ = running.communicate(timeout=120)
     assert running.returncode == 0, shown
     phases = [status(queue, message_id).phase for message_id in ids]
-    assert phases == [Phase.DONE, Phase.READY, Phase.READY, Phase.READY]
+    assert phases == [MessageStatus.DONE, MessageStatus.READY, MessageStatus.READY, MessageStatus.READY]
     assert not list_claims(queue).items
     assert all(entry.attempts == 0 for entry in _entries(queue, ids))
 

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from millrace.definitions import TargetKind
-from millrace.errors import InvalidField
-from millrace.operate import pause
-from millrace.queue import Queue
-from millrace.status import Phase, status
-from millrace.work import Commands
-from millrace.work.attend import attend
-from millrace.work.events import Wake, read_event, summons_event
-from millrace.work.slots import slot_count, take_slot
-from millrace.work.station import Station, Summons
-from millrace.work.targets.command import CommandDelivery
-from millrace.work.time_left import TimeLeft
+from millrace.engine.operate import pause
+from millrace.engine.queue import Queue
+from millrace.engine.status import MessageStatus, status
+from millrace.model.errors import InvalidField
+from millrace.worker import Commands
+from millrace.worker.drainer import QueueDrainer, WakeRequest
+from millrace.worker.events import Wake, read_event, summons_event
+from millrace.worker.slots import slot_count, take_slot
+from millrace.worker.targets.command import CommandDelivery
+from millrace.worker.time_left import TimeLeft
+from millrace.worker.wakeup import handle_wakeup
 from tests.conftest import Bench
 from tests.worker.conftest import AT_ONCE, put
 from tests.worker.definitions import TYPE, compiled
@@ -43,7 +43,7 @@ class Yard:
         commands = Commands()
         commands.command("Thing.Do")(self._do)
         deliveries = {TargetKind.COMMAND: CommandDelivery(commands)}
-        self.station = Station(bench.another_process(), compiled(QUEUES), deliveries, AT_ONCE, **given)  # type: ignore[arg-type]
+        self.station = QueueDrainer(bench.another_process(), compiled(QUEUES), deliveries, AT_ONCE, **given)  # type: ignore[arg-type]
 
     def _do(self, given: dict[str, int]) -> None:
         self.before(given["n"])
@@ -55,8 +55,8 @@ class Yard:
     def put(self, n: int, name: str = "Jobs", **fields: Any) -> str:
         return put(self.queue(name), json.dumps({"n": n}).encode(), **fields).message_id
 
-    def summons(self, name: str = "Jobs", **fields: Any) -> Summons:
-        return Summons(self.tenant, name, **fields)
+    def summons(self, name: str = "Jobs", **fields: Any) -> WakeRequest:
+        return WakeRequest(self.tenant, name, **fields)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def sample(name: str) -> dict[str, Any]:
 def test_many_stream_records_of_one_queue_are_one_drain() -> None:
     event = sample("worker-stream.json")
     event["Records"] *= 50
-    assert read_event(event) == Wake((Summons("default", "WebhookIngress"),))
+    assert read_event(event) == Wake((WakeRequest("default", "WebhookIngress"),))
 
 
 def test_only_entries_that_appeared_wake() -> None:
@@ -82,7 +82,7 @@ def test_only_entries_that_appeared_wake() -> None:
     message = {**record, "dynamodb": {"Keys": {"pk": {"S": "M#abc"}, "sk": {"S": "M"}}}}
     waiting = {**record, "dynamodb": {"Keys": {**keys, "sk": {"S": "W#0000000000001#x"}}}}
     assert read_event({"Records": [changed, message, {}]}) == Wake()
-    assert read_event({"Records": [waiting]}) == Wake((Summons("default", "WebhookIngress"),))
+    assert read_event({"Records": [waiting]}) == Wake((WakeRequest("default", "WebhookIngress"),))
 
 
 def test_the_schedule_asks_for_a_sweep() -> None:
@@ -90,8 +90,8 @@ def test_the_schedule_asks_for_a_sweep() -> None:
 
 
 def test_a_call_names_one_queue_and_can_be_read_back() -> None:
-    assert read_event(sample("worker-queue.json")) == Wake((Summons("default", "WebhookIngress"),))
-    summons = Summons("t", "Q", 3, fanned=True)
+    assert read_event(sample("worker-queue.json")) == Wake((WakeRequest("default", "WebhookIngress"),))
+    summons = WakeRequest("t", "Q", 3, fanned=True)
     assert read_event(summons_event(summons)) == Wake((summons,))
 
 
@@ -134,7 +134,7 @@ def test_without_a_free_slot_a_worker_goes_away(bench: Bench, yard: Yard) -> Non
     message_id = yard.put(1)
     held = [take_slot(yard.queue(), 4) for _ in range(3)]
     assert yard.station.drain(yard.summons(), TimeLeft()) is None
-    assert status(yard.queue(), message_id).phase is Phase.READY
+    assert status(yard.queue(), message_id).phase is MessageStatus.READY
     assert held[0] is not None
     held[0].free()
     yard.station.drain(yard.summons(), TimeLeft())
@@ -173,7 +173,7 @@ def test_a_message_that_found_no_free_slot_is_seen_by_the_last_look(bench: Bench
 
 # -- fan-out ----------------------------------------------------------------------------------------------------
 def test_a_deep_queue_calls_more_workers_up_to_its_slots(bench: Bench) -> None:
-    called: list[Summons] = []
+    called: list[WakeRequest] = []
     yard = Yard(bench, summon=called.append)
     for n in range(50):
         yard.put(n)
@@ -183,7 +183,7 @@ def test_a_deep_queue_calls_more_workers_up_to_its_slots(bench: Bench) -> None:
 
 
 def test_a_shallow_queue_and_a_called_worker_call_nobody(bench: Bench) -> None:
-    called: list[Summons] = []
+    called: list[WakeRequest] = []
     yard = Yard(bench, summon=called.append)
     yard.put(1)
     yard.station.drain(yard.summons(), TimeLeft())
@@ -197,28 +197,28 @@ def test_a_shallow_queue_and_a_called_worker_call_nobody(bench: Bench) -> None:
 def test_a_wake_up_for_several_queues_drains_each(yard: Yard) -> None:
     yard.put(1)
     yard.put(2, "Others")
-    attend(yard.station, Wake((yard.summons(), yard.summons("Others"), yard.summons("Api"))), TimeLeft())
+    handle_wakeup(yard.station, Wake((yard.summons(), yard.summons("Others"), yard.summons("Api"))), TimeLeft())
     assert sorted(yard.seen) == [1, 2]
 
 
 def test_other_queues_get_a_worker_of_their_own_where_one_can_be_called(bench: Bench) -> None:
-    called: list[Summons] = []
+    called: list[WakeRequest] = []
     yard = Yard(bench, summon=called.append)
     yard.put(1)
     yard.put(2, "Others")
-    attend(yard.station, Wake((yard.summons(), yard.summons("Others"))), TimeLeft())
+    handle_wakeup(yard.station, Wake((yard.summons(), yard.summons("Others"))), TimeLeft())
     assert (yard.seen, called) == ([1], [yard.summons("Others")])
 
 
 def test_a_queue_that_is_not_defined_is_passed_over(yard: Yard) -> None:
-    assert attend(yard.station, Wake((yard.summons("Gone"),)), TimeLeft()) == []
+    assert handle_wakeup(yard.station, Wake((yard.summons("Gone"),)), TimeLeft()) == []
 
 
 def test_the_sweep_finds_what_nobody_was_woken_for(memory_yard: Yard) -> None:
     memory_yard.put(1)
     memory_yard.put(2, "Others")
     memory_yard.put(3, "Api")
-    attend(memory_yard.station, Wake(sweep=True), TimeLeft())
+    handle_wakeup(memory_yard.station, Wake(sweep=True), TimeLeft())
     assert sorted(memory_yard.seen) == [1, 2]
 
 
@@ -226,14 +226,14 @@ def test_the_sweep_looks_after_paused_queues_and_starts_nothing(memory_bench: Be
     old = memory_yard.put(1)
     pause(memory_yard.queue(), "operator")
     memory_bench.clock.forward(5 * 86_400_000)
-    attend(memory_yard.station, Wake(sweep=True), TimeLeft())
+    handle_wakeup(memory_yard.station, Wake(sweep=True), TimeLeft())
     assert memory_yard.seen == []
-    assert status(memory_yard.queue(), old).phase is Phase.DEAD
+    assert status(memory_yard.queue(), old).phase is MessageStatus.DEAD
 
 
 def test_an_idle_deployment_costs_one_query(memory_bench: Bench, memory_yard: Yard) -> None:
     memory_yard.put(1)
-    attend(memory_yard.station, Wake(sweep=True), TimeLeft())
+    handle_wakeup(memory_yard.station, Wake(sweep=True), TimeLeft())
     memory_yard.station.runtime.credits.give_back()
     reads: list[str] = []
     real = memory_bench.store.read_lane
@@ -244,14 +244,14 @@ def test_an_idle_deployment_costs_one_query(memory_bench: Bench, memory_yard: Ya
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_bench.store, "read_lane", counted)
-        attend(memory_yard.station, Wake(sweep=True), TimeLeft())
+        handle_wakeup(memory_yard.station, Wake(sweep=True), TimeLeft())
     assert not reads
 
 
 def test_with_little_time_left_the_sweep_leaves_the_rest_to_the_next(memory_yard: Yard) -> None:
     message_id = memory_yard.put(1)
-    attend(memory_yard.station, Wake(sweep=True), TimeLeft(lambda: 5_000))
-    assert status(memory_yard.queue(), message_id).phase is Phase.READY
+    handle_wakeup(memory_yard.station, Wake(sweep=True), TimeLeft(lambda: 5_000))
+    assert status(memory_yard.queue(), message_id).phase is MessageStatus.READY
 
 
 def test_two_workers_on_one_queue_run_each_message_once(bench: Bench) -> None:

@@ -12,22 +12,22 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from millrace.claim import claim
-from millrace.dead_letters import list_dead_letters
 from millrace.definitions import TargetKind
-from millrace.message import Entry
-from millrace.queue import Queue
+from millrace.engine.claim import claim
+from millrace.engine.dead_letters import list_dead_letters
+from millrace.engine.queue import Queue
+from millrace.engine.status import MessageStatus, status
+from millrace.model.message import Entry
 from millrace.signatures import SecretSource, WebhookRequest, preset, verify
-from millrace.status import Phase, status
-from millrace.work import Commands, Context, Reject, Retry
-from millrace.work.breaker import FAILURES
-from millrace.work.station import Station, Summons
-from millrace.work.targets.chain import QueueDelivery
-from millrace.work.targets.command import CommandDelivery
-from millrace.work.targets.delivery import Deliver
-from millrace.work.targets.http import HttpDelivery, HttpSettings, retry_after_s
-from millrace.work.targets.lambda_function import LambdaDelivery
-from millrace.work.time_left import TimeLeft
+from millrace.worker import Commands, Context, Reject, Retry
+from millrace.worker.breaker import FAILURES
+from millrace.worker.drainer import QueueDrainer, WakeRequest
+from millrace.worker.targets.chain import QueueDelivery
+from millrace.worker.targets.command import CommandDelivery
+from millrace.worker.targets.http import HttpDelivery, HttpSettings, retry_after_s
+from millrace.worker.targets.lambda_function import LambdaDelivery
+from millrace.worker.targets.request import Deliver
+from millrace.worker.time_left import TimeLeft
 from tests.conftest import NOON, Bench
 from tests.worker.conftest import AT_ONCE, put
 from tests.worker.definitions import TYPE, compiled
@@ -47,13 +47,13 @@ class Rig:
             TargetKind.QUEUE: QueueDelivery(self.definitions.queue),
         }
         kinds |= {TargetKind(name): delivery for name, delivery in deliveries.items()}
-        self.station = Station(bench.runtime, self.definitions, kinds, AT_ONCE)
+        self.station = QueueDrainer(bench.runtime, self.definitions, kinds, AT_ONCE)
 
     def queue(self, name: str = "Jobs") -> Queue:
         return self.station.queue(self.bench.tenant, name)
 
     def drain(self, name: str = "Jobs") -> Any:
-        return self.station.drain(Summons(self.bench.tenant, name), TimeLeft())
+        return self.station.drain(WakeRequest(self.bench.tenant, name), TimeLeft())
 
     def entry(self, message_id: str, name: str = "Jobs") -> Entry:
         found = status(self.queue(name), message_id).entry
@@ -152,12 +152,12 @@ def test_chaining_is_exactly_once_whatever_is_repeated(bench: Bench, monkeypatch
     monkeypatch.setattr(bench.store, "end_entries", real)
     bench.clock.forward(31_000)
     rig.drain()
-    assert status(rig.queue(), message_id).phase is Phase.DONE
+    assert status(rig.queue(), message_id).phase is MessageStatus.DONE
     assert len(claim(rig.queue("Next"), owner="test", limit=10).claims) == 1
 
 
 def _silent() -> Any:
-    from millrace.errors import StoreUnavailable
+    from millrace.model.errors import StoreUnavailable
 
     raise StoreUnavailable("no answer")
 
@@ -167,8 +167,8 @@ def test_a_full_queue_holds_the_chain_up_uncharged(bench: Bench) -> None:
     first, second = put_n(rig.queue(), 1), put_n(rig.queue(), 2)
     rig.drain()
     phases = {status(rig.queue(), message_id).phase for message_id in (first, second)}
-    assert phases == {Phase.DONE, Phase.WAITING}
-    (waiting,) = [m for m in (first, second) if status(rig.queue(), m).phase is Phase.WAITING]
+    assert phases == {MessageStatus.DONE, MessageStatus.WAITING}
+    (waiting,) = [m for m in (first, second) if status(rig.queue(), m).phase is MessageStatus.WAITING]
     assert rig.entry(waiting).attempts == 0
 
 
@@ -209,7 +209,7 @@ def test_each_target_is_retried_on_its_own(bench: Bench) -> None:
         rig.drain()
         bench.clock.forward(4_000)
     assert rig.calls == {"One.Do": 1, "Two.Do": 3, "Three.Do": 2}
-    assert status(rig.queue(), message_id).phase is Phase.DONE
+    assert status(rig.queue(), message_id).phase is MessageStatus.DONE
 
 
 def test_when_all_succeed_nothing_is_written_besides_the_ack(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,7 +453,7 @@ def test_redirects_are_followed_only_where_allowed(bench: Bench, receiver: Recei
     message_id = put_n(rig.queue())
     rig.drain()
     assert [path for path, _, _ in receiver.requests] == ["/hook", "/elsewhere"]
-    assert status(rig.queue(), message_id).phase is Phase.DONE
+    assert status(rig.queue(), message_id).phase is MessageStatus.DONE
 
 
 def test_redirects_end(bench: Bench, receiver: Receiver) -> None:

@@ -7,12 +7,12 @@ import logging
 from dataclasses import replace
 from typing import TypeVar
 
-from millrace.admin.trail import YEAR_SECONDS, Deed, Trail
-from millrace.api.answer import Answer
-from millrace.api.routes import Call, Route
-from millrace.api.service import Service
-from millrace.errors import MillraceError, StoreUnavailable
-from millrace.ids import secret
+from millrace.http.response import HttpResponse
+from millrace.http.routes import Route, RouteCall
+from millrace.model.audit import YEAR_SECONDS, AuditEvent, AuditLog
+from millrace.model.errors import MillraceError, StoreUnavailable
+from millrace.model.ids import random_token
+from millrace.pull.service import Service
 
 #: Of what was asked for; a longer request is cut.
 DETAIL_CHARACTERS = 1_000
@@ -27,7 +27,7 @@ def audited(route: Route[S]) -> Route[S]:
     """
     handle = route.handle
 
-    def handle_audited(service: S, call: Call) -> Answer:
+    def handle_audited(service: S, call: RouteCall) -> HttpResponse:
         trail = service.trail
         if trail is None:
             return handle(service, call)
@@ -47,12 +47,12 @@ def audited(route: Route[S]) -> Route[S]:
     return replace(route, handle=handle_audited)
 
 
-def _deed(service: Service, call: Call, action: str) -> Deed:
+def _deed(service: Service, call: RouteCall, action: str) -> AuditEvent:
     now = service.runtime.clock()
     subject = next((text for name, text in call.path.items() if name != "queue"), "")
     detail = json.dumps(call.body, ensure_ascii=False, separators=(",", ":"), default=str) if call.body else ""
-    return Deed(
-        secret(service.runtime.entropy),
+    return AuditEvent(
+        random_token(service.runtime.entropy),
         now,
         call.tenant,
         call.principal.token_id,
@@ -67,13 +67,13 @@ def _deed(service: Service, call: Call, action: str) -> Deed:
     )
 
 
-def _result(answer: Answer) -> str:
+def _result(answer: HttpResponse) -> str:
     """What the change made: a message, a job."""
     document = answer.document if isinstance(answer.document, dict) else {}
     return str(document.get("new_message_id") or document.get("job_id") or "")
 
 
-def _end(trail: Trail, service: Service, deed: Deed, outcome: str, result: str = "") -> None:
+def _end(trail: AuditLog, service: Service, deed: AuditEvent, outcome: str, result: str = "") -> None:
     """The change has happened or not; a trail that does not answer now must not turn the answer into a lie."""
     try:
         trail.end(replace(deed, outcome=outcome, result=result, ended_at=service.runtime.clock()))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from millrace.admin import looking, operating
+from millrace.admin import inspect, operate
 from millrace.admin.service import AdminService
-from millrace.api.routes import Route
+from millrace.http.routes import Route
 
-ROUTES: tuple[Route[AdminService], ...] = (*looking.ROUTES, *operating.ROUTES)
+ROUTES: tuple[Route[AdminService], ...] = (*inspect.ROUTES, *operate.ROUTES)

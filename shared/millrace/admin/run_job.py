@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from millrace.admin.jobs import Job, JobKind, Jobs, JobState
-from millrace.body import BodyLost
-from millrace.books import flush, note_dead
-from millrace.dead_letters import mark_replays_in_doubt, replay
-from millrace.errors import InvalidRequest, QueueFull, StoreUnavailable
-from millrace.ids import secret
-from millrace.message import DeadLetter
-from millrace.operate import purge_page
-from millrace.queue import Queue
+from millrace.engine.counters import flush, note_dead
+from millrace.engine.dead_letters import mark_replays_in_doubt, replay
+from millrace.engine.operate import purge_page
+from millrace.engine.queue import Queue
+from millrace.model.admin_jobs import AdminJob, AdminJobKind, AdminJobs, AdminJobState
+from millrace.model.body import BodyLost
+from millrace.model.errors import InvalidRequest, QueueFull, StoreUnavailable
+from millrace.model.ids import random_token
+from millrace.model.message import DeadLetter
 
 PAGE = 50
 LEASE_MS = 60_000
@@ -41,15 +41,15 @@ class Interrupted(Exception):
 class Slice:
     """How a slice ended."""
 
-    job: Job
+    job: AdminJob
     more: bool = False  #: its time was up with work left: go on at once
     ended: bool = False  #: this slice was the job's last
 
 
 def run_job_slice(
-    jobs: Jobs,
+    jobs: AdminJobs,
     queue: Queue,
-    job: Job,
+    job: AdminJob,
     left_ms: Callable[[], int],
     *,
     sleep: Callable[[float], None] = time.sleep,
@@ -60,7 +60,7 @@ def run_job_slice(
     is saved and its lease given back.
     """
     now = queue.now()
-    wanted = replace(job, lease_token=secret(queue.runtime.entropy), lease_until=now + LEASE_MS)
+    wanted = replace(job, lease_token=random_token(queue.runtime.entropy), lease_until=now + LEASE_MS)
     seen = jobs.get(job.tenant, job.queue, job.id)
     held = jobs.take(wanted, now) if seen else None
     if seen is None or held is None:
@@ -81,9 +81,9 @@ class _Run:
 
     def __init__(
         self,
-        jobs: Jobs,
+        jobs: AdminJobs,
         queue: Queue,
-        job: Job,
+        job: AdminJob,
         left_ms: Callable[[], int],
         sleep: Callable[[float], None],
         *,
@@ -102,13 +102,13 @@ class _Run:
 
     def go(self) -> None:
         self._check()
-        if self._job.kind is JobKind.PURGE_QUEUE:
+        if self._job.kind is AdminJobKind.PURGE_QUEUE:
             self._purge_queue()
         else:
             for letter in self._letters():
                 self._handle(letter)
                 self._stepped(letter.sk)
-        self._end(JobState.DONE)
+        self._end(AdminJobState.DONE)
 
     def note(self, text: str) -> None:
         self._job = replace(self._job, note=text[:300])
@@ -131,7 +131,7 @@ class _Run:
         while after is not None:
             page = store.read_dead_letters(job.tenant, job.queue, after, f"{job.bound:013d}", PAGE)
             letters = [letter for letter in page.items if job.only.matches(letter)]
-            if self._in_doubt and job.kind is JobKind.REPLAY:
+            if self._in_doubt and job.kind is AdminJobKind.REPLAY:
                 letters = mark_replays_in_doubt(self._queue, letters, job.id)
             self._in_doubt = False
             yield from letters
@@ -141,7 +141,7 @@ class _Run:
 
     def _handle(self, letter: DeadLetter) -> None:
         self._pace()
-        if self._job.kind is JobKind.PURGE_LETTERS:
+        if self._job.kind is AdminJobKind.PURGE_LETTERS:
             gone = self._queue.store.delete_dead_letter(letter.message.tenant, letter.message.queue, letter.sk)
             if gone:
                 note_dead(self._queue, letter.failed_at, -1)
@@ -207,11 +207,11 @@ class _Run:
 
     def _check(self) -> None:
         if self._job.cancel_asked:
-            self._end(JobState.CANCELLED)
+            self._end(AdminJobState.CANCELLED)
         if self._left_ms() <= MARGIN_MS:
             raise Interrupted
 
-    def _end(self, state: JobState) -> None:
+    def _end(self, state: AdminJobState) -> None:
         self._job = replace(self._job, state=state, finished_at=self._queue.now(), note="")
         raise Interrupted
 

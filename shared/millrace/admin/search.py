@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.admin.service import AdminService
-from millrace.api.fields import rfc3339
-from millrace.api.letters import LETTER_ID
-from millrace.api.looking import MESSAGE_ID
-from millrace.api.shown import letter_id
-from millrace.dead_letters import LetterFilter, list_dead_letters
-from millrace.inspect import LANES
-from millrace.lanes import END
-from millrace.message import DeadLetter, Entry
-from millrace.queue import Queue
-from millrace.status import Phase, locate
+from millrace.engine.dead_letters import DeadLetterFilter, list_dead_letters
+from millrace.engine.inspect import LANES
+from millrace.engine.queue import Queue
+from millrace.engine.status import MessageStatus, locate
+from millrace.http.fields import rfc3339
+from millrace.http.schemas import letter_id
+from millrace.model.keys import END
+from millrace.model.message import DeadLetter, Entry
+from millrace.pull.dead_letters import LETTER_ID
+from millrace.pull.queues import MESSAGE_ID
 
 #: Entries of a lane looked through in each partition.
 LOOKED_AT = 300
@@ -28,30 +28,30 @@ MOST = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHit:
     """What a search brought."""
 
     items: list[dict[str, Any]]
     complete: bool  #: false when there was more to look through
 
 
-def search(service: AdminService, tenant: str, wanted: str) -> Found:
+def search(service: AdminService, tenant: str, wanted: str) -> SearchHit:
     """Messages of a tenant by message id, dead letter id or correlation id."""
     letter = LETTER_ID.fullmatch(wanted)
     message_id = letter[2] if letter else wanted
     exact = _by_id(service, tenant, message_id) if MESSAGE_ID.fullmatch(message_id) else None
     if exact is not None:
-        return Found([exact], complete=True)
+        return SearchHit([exact], complete=True)
     items: dict[str, dict[str, Any]] = {}
     complete = True
     for name in service.definitions.queues:
         queue = service.queue(tenant, name)
-        dead = list_dead_letters(queue, only=LetterFilter(correlation_id=wanted), limit=MOST)
+        dead = list_dead_letters(queue, only=DeadLetterFilter(correlation_id=wanted), limit=MOST)
         entries, whole = _entries(queue, wanted)
         items.update((letter.message.id, _dead(letter)) for letter in dead.items)
         items.update((entry.id, _queued(queue, entry)) for entry in entries)
         complete = complete and whole and dead.next is None
-    return Found(list(items.values())[:MOST], complete and len(items) <= MOST)
+    return SearchHit(list(items.values())[:MOST], complete and len(items) <= MOST)
 
 
 def _by_id(service: AdminService, tenant: str, message_id: str) -> dict[str, Any] | None:
@@ -80,17 +80,21 @@ def _pages(queue: Queue) -> Iterator[tuple[tuple[Entry, ...], bool]]:
 def _dead(letter: DeadLetter) -> dict[str, Any]:
     message = letter.message
     return _shown(
-        message.queue, message.id, Phase.DEAD, message.correlation_id, message.received_at, letter_id(letter.sk)
+        message.queue, message.id, MessageStatus.DEAD, message.correlation_id, message.received_at, letter_id(letter.sk)
     )
 
 
 def _queued(queue: Queue, entry: Entry) -> dict[str, Any]:
     now = queue.now()
-    phase = Phase.CLAIMED if entry.live(now) else Phase.WAITING if entry.due > now else Phase.READY
+    phase = (
+        MessageStatus.CLAIMED if entry.live(now) else MessageStatus.WAITING if entry.due > now else MessageStatus.READY
+    )
     return _shown(queue.spec.name, entry.id, phase, entry.correlation_id, entry.enqueued_at, None)
 
 
-def _shown(queue: str, message_id: str, phase: Phase, correlation: str, at: int, letter: str | None) -> dict[str, Any]:
+def _shown(
+    queue: str, message_id: str, phase: MessageStatus, correlation: str, at: int, letter: str | None
+) -> dict[str, Any]:
     return {
         "queue": queue,
         "message_id": message_id,

@@ -6,24 +6,24 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from millrace.admin.jobs import Job, Jobs
 from millrace.admin.run_job import Slice, run_job_slice
-from millrace.admin.trail import YEAR_SECONDS, Deed, Trail
-from millrace.api.service import Service
 from millrace.definitions import Definitions
-from millrace.errors import StoreUnavailable, UnknownQueue
-from millrace.ids import secret
-from millrace.queue import Runtime
-from millrace.tokens import Tokens
+from millrace.engine.queue import Runtime
+from millrace.model.admin_jobs import AdminJob, AdminJobs
+from millrace.model.audit import YEAR_SECONDS, AuditEvent, AuditLog
+from millrace.model.errors import StoreUnavailable, UnknownQueue
+from millrace.model.ids import random_token
+from millrace.model.tokens import Tokens
+from millrace.pull.service import Service
 
 log = logging.getLogger(__name__)
 
 
 #: Has somebody go on with a job soon, elsewhere; it may be lost, since the schedule finds open jobs too.
-Summon = Callable[[Job], None]
+InvokeWorker = Callable[[AdminJob], None]
 
 
-def nobody(_job: Job) -> None:
+def nobody(_job: AdminJob) -> None:
     """Leaves the job to the schedule."""
 
 
@@ -35,16 +35,16 @@ class AdminService(Service):
         runtime: Runtime,
         definitions: Definitions,
         tokens: Tokens,
-        jobs: Jobs,
-        trail: Trail,
-        summon: Summon = nobody,
+        jobs: AdminJobs,
+        trail: AuditLog,
+        summon: InvokeWorker = nobody,
     ) -> None:
         super().__init__(runtime, definitions, tokens, trail=trail)
         self.jobs = jobs
-        self.trail: Trail = trail
+        self.trail: AuditLog = trail
         self.summon = summon
 
-    def run_job(self, job: Job, left_ms: Callable[[], int]) -> Slice:
+    def run_job(self, job: AdminJob, left_ms: Callable[[], int]) -> Slice:
         """One slice of a job; the end of a job is a deed of whoever started it."""
         ran = run_job_slice(self.jobs, self.queue(job.tenant, job.queue), job, left_ms)
         self.runtime.credits.give_back()
@@ -53,7 +53,7 @@ class AdminService(Service):
             self._note_end(ran.job)
         return ran
 
-    def run_open_jobs(self, left_ms: Callable[[], int]) -> list[Job]:
+    def run_open_jobs(self, left_ms: Callable[[], int]) -> list[AdminJob]:
         """Go on with every job that nobody is at: what the schedule does each minute."""
         ran = []
         for job in self.jobs.list_open():
@@ -64,10 +64,10 @@ class AdminService(Service):
                 log.warning("job left for later", extra=extra)
         return ran
 
-    def _note_end(self, job: Job) -> None:
+    def _note_end(self, job: AdminJob) -> None:
         now = self.runtime.clock()
-        deed = Deed(
-            secret(self.runtime.entropy),
+        deed = AuditEvent(
+            random_token(self.runtime.entropy),
             now,
             job.tenant,
             job.created_by,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from millrace.api.fields import rfc3339
-from millrace.message import Attempt, DeadLetter, Entry
-from millrace.status import Phase, Status
+from millrace.engine.status import MessageStatus, Status
+from millrace.http.fields import rfc3339
+from millrace.model.message import Attempt, DeadLetter, Entry
 
 
 def timeline(found: Status, letter: DeadLetter | None) -> list[dict[str, Any]]:
@@ -35,24 +35,24 @@ def _attempts(history: Sequence[Attempt]) -> Iterator[dict[str, Any]]:
         )
 
 
-def _now(entry: Entry | None, phase: Phase) -> Iterator[dict[str, Any]]:
-    if entry is not None and phase is Phase.CLAIMED:
+def _now(entry: Entry | None, phase: MessageStatus) -> Iterator[dict[str, Any]]:
+    if entry is not None and phase is MessageStatus.CLAIMED:
         yield _moment(entry.since, "claimed", who=entry.owner, attempt=entry.attempts + 1)
-    elif entry is not None and phase is Phase.WAITING:
+    elif entry is not None and phase is MessageStatus.WAITING:
         yield _moment(entry.due, "waiting", attempt=entry.attempts + 1)
 
 
 def _end(found: Status, letter: DeadLetter | None) -> Iterator[dict[str, Any]]:
     match found.phase:
-        case Phase.DONE:
+        case MessageStatus.DONE:
             yield _moment(found.result.finished_at if found.result else 0, "done")
-        case Phase.PURGED:
+        case MessageStatus.PURGED:
             yield _moment(0, "purged")
-        case Phase.DEAD if letter is not None:
+        case MessageStatus.DEAD if letter is not None:
             yield _moment(letter.failed_at, "dead", error_type=letter.reason.value, error=letter.error)
             if letter.replayed_at:
                 yield _moment(letter.replayed_at, "replayed", message_id=letter.replayed_as)
-        case Phase.DEAD:
+        case MessageStatus.DEAD:
             yield _moment(0, "dead")
 
 

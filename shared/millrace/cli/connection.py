@@ -33,7 +33,7 @@ class Exit(IntEnum):
     NOT_NOW = 6
 
 
-class Failure(click.ClickException):
+class CliError(click.ClickException):
     """A failure with its own exit code."""
 
     def __init__(self, message: str, code: Exit) -> None:
@@ -42,7 +42,7 @@ class Failure(click.ClickException):
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ApiConnection:
     """What a command needs to speak to the API."""
 
     url: str
@@ -73,7 +73,7 @@ class Connection:
                 yield client
         except CallFailed as error:
             code = next((code for kind, code in codes if isinstance(error, kind)), Exit.FAILED)
-            raise Failure(str(error), code) from error
+            raise CliError(str(error), code) from error
 
 
 def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,7 +98,7 @@ def remote(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def connected(url: str, token: str | None, tenant: str | None, output: str, **given: Any) -> Any:
         if not token:
-            raise Failure("No token: set MILLRACE_TOKEN (make one with `millrace tokens create`).", Exit.DENIED)
-        return command(Connection(url, token, tenant, output), **given)
+            raise CliError("No token: set MILLRACE_TOKEN (make one with `millrace tokens create`).", Exit.DENIED)
+        return command(ApiConnection(url, token, tenant, output), **given)
 
     return connected

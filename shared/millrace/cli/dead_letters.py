@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from millrace.cli.connection import Connection, Exit, Failure, remote
+from millrace.cli.connection import ApiConnection, CliError, Exit, remote
 from millrace.cli.printing import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _filtered(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("-n", "--limit", type=click.IntRange(1, 500), default=50, show_default=True)
 @click.option("--cursor", help="The `next` of the page before.")
 @remote
-def list_command(connection: Connection, queue: str, limit: int, **query: str | None) -> None:
+def list_command(connection: ApiConnection, queue: str, limit: int, **query: str | None) -> None:
     """A queue's dead letters, newest first."""
     with connection.client() as client:
         page = client.listed(queue, "dead-letters", {**query, "limit": str(limit)})
@@ -57,7 +57,7 @@ def list_command(connection: Connection, queue: str, limit: int, **query: str | 
 @click.argument("queue")
 @click.argument("letter_id")
 @remote
-def show_command(connection: Connection, queue: str, letter_id: str) -> None:
+def show_command(connection: ApiConnection, queue: str, letter_id: str) -> None:
     """One dead letter with its history and body."""
     with connection.client() as client:
         found = dict(client.dead_letter(queue, letter_id))
@@ -76,7 +76,7 @@ def show_command(connection: Connection, queue: str, letter_id: str) -> None:
 @_filtered
 @remote
 def replay_command(
-    connection: Connection, queue: str, letter_ids: tuple[str, ...], *, everything: bool, **query: str | None
+    connection: ApiConnection, queue: str, letter_ids: tuple[str, ...], *, everything: bool, **query: str | None
 ) -> None:
     """Enqueue dead letters again, each as a new message."""
     with connection.client() as client:
@@ -93,7 +93,13 @@ def replay_command(
 @_filtered
 @remote
 def purge_command(
-    connection: Connection, queue: str, letter_ids: tuple[str, ...], *, everything: bool, yes: bool, **query: str | None
+    connection: ApiConnection,
+    queue: str,
+    letter_ids: tuple[str, ...],
+    *,
+    everything: bool,
+    yes: bool,
+    **query: str | None,
 ) -> None:
     """Forget dead letters for good."""
     with connection.client() as client:
@@ -114,7 +120,7 @@ def _wanted(
         return list(ids)
     found = [letter["id"] for letter in _every(client, queue, query) if again or not letter["replayed_at"]]
     if not found:
-        raise Failure("No dead letter is left by that filter.", Exit.NOTHING)
+        raise CliError("No dead letter is left by that filter.", Exit.NOTHING)
     return found
 
 
@@ -136,5 +142,5 @@ def _progress(letters: list[str], doing: str) -> Iterator[str]:
     yield from track(letters, doing, console=Console(stderr=True), transient=True)
 
 
-def _report(connection: Connection, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+def _report(connection: ApiConnection, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
     print_json(rows) if connection.as_json else print_table(columns, rows)

@@ -115,7 +115,7 @@ def explain_command(queue: str, compiled: Path) -> None:
 
     from millrace.definitions.explain import describe_wait, in_words, limits, timetable
     from millrace.definitions.loading import load
-    from millrace.errors import MillraceError
+    from millrace.model.errors import MillraceError
 
     try:
         definition = load(compiled).queue(queue)

@@ -21,7 +21,7 @@ SIGNS = ("template.yaml", "infra/local/run.py")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Check:
     """One thing that was looked at."""
 
     name: str
@@ -35,21 +35,19 @@ def checkout(start: Path) -> Path | None:
     return next((folder for folder in (start, *start.parents) if all((folder / sign).exists() for sign in SIGNS)), None)
 
 
-def examine(root: Path) -> Iterator[Finding]:
+def examine(root: Path) -> Iterator[Check]:
     """Everything that the local stack needs, in the order in which it needs it."""
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Finding(
-        "Python", sys.version_info >= (3, 11), version, "use Python 3.11 or newer: make PYTHON=python3.11 run"
-    )
+    yield Check("Python", sys.version_info >= (3, 11), version, "use Python 3.11 or newer: make PYTHON=python3.11 run")
     missing = [name for name in PACKAGES if find_spec(name) is None]
-    yield Finding("packages", not missing, f"missing: {', '.join(missing)}" if missing else "all there", "make install")
+    yield Check("packages", not missing, f"missing: {', '.join(missing)}" if missing else "all there", "make install")
     yield from _engines(root)
     yield _definitions(root)
     yield from _ports()
     yield from _private_files(root)
 
 
-def _engines(root: Path) -> Iterator[Finding]:
+def _engines(root: Path) -> Iterator[Check]:
     sys.path.insert(0, str(root))
     from infra.local.dynamodb import EngineMissing, find_jar, find_java  # type: ignore[import-not-found,unused-ignore]
     from infra.local.ministack import find_ministack  # type: ignore[import-not-found,unused-ignore]
@@ -61,43 +59,43 @@ def _engines(root: Path) -> Iterator[Finding]:
     )
     for name, find, remedy in finders:
         try:
-            yield Finding(name, good=True, found=str(find()))
+            yield Check(name, good=True, found=str(find()))
         except EngineMissing as error:
-            yield Finding(name, good=False, found=str(error), remedy=remedy)
+            yield Check(name, good=False, found=str(error), remedy=remedy)
 
 
-def _definitions(root: Path) -> Finding:
+def _definitions(root: Path) -> Check:
     """The compiled definitions must be what the text says."""
     compiled = root / "infra" / "definitions.json"
     remedy = "millrace compile"
     try:
         json.loads(compiled.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        return Finding("definitions", good=False, found=f"{compiled.name}: {error}", remedy=remedy)
+        return Check("definitions", good=False, found=f"{compiled.name}: {error}", remedy=remedy)
     newest = max((path.stat().st_mtime for path in (root / "infra" / "queues").glob("*.millrace")), default=0.0)
     if newest > compiled.stat().st_mtime:
-        return Finding("definitions", good=False, found="older than infra/queues", remedy=remedy)
-    return Finding("definitions", good=True, found=str(compiled.relative_to(root)))
+        return Check("definitions", good=False, found="older than infra/queues", remedy=remedy)
+    return Check("definitions", good=True, found=str(compiled.relative_to(root)))
 
 
-def _ports() -> Iterator[Finding]:
+def _ports() -> Iterator[Check]:
     for port, option in PORTS.items():
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
-                yield Finding(f"port {port}", good=True, found="free")
+                yield Check(f"port {port}", good=True, found="free")
             except OSError:
                 remedy = f"is the stack running? else choose another with {option} N"
-                yield Finding(f"port {port}", good=False, found="taken", remedy=remedy)
+                yield Check(f"port {port}", good=False, found="taken", remedy=remedy)
 
 
-def _private_files(root: Path) -> Iterator[Finding]:
+def _private_files(root: Path) -> Iterator[Check]:
     for name in ("token", "secrets.json"):
         path = root / ".local" / name
         if path.exists():
             mode = path.stat().st_mode & 0o777
-            yield Finding(f".local/{name}", mode == 0o600, f"mode {mode:o}", f"chmod 600 .local/{name}")
+            yield Check(f".local/{name}", mode == 0o600, f"mode {mode:o}", f"chmod 600 .local/{name}")
 
 
 @click.command("doctor")

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from millrace.cli.printing import print_json, print_table
-from millrace.history_check import Fault, Record, Verdict, check_history
-from millrace.history_reading import LogRecords, opened
-from millrace.spec import Ordering
+from millrace.history.checker import Fault, HistoryRecord, Verdict, check_history
+from millrace.history.reader import LogRecords, opened
+from millrace.model.queue_spec import Ordering
 
 SOUND, BROKEN, UNREADABLE = 0, 1, 2
 #: Of unfinished messages so many are named; all of them with --json.
@@ -58,7 +58,7 @@ def check_history_command(
         raise SystemExit(UNREADABLE)
 
 
-def _read(log: LogRecords, files: tuple[str, ...]) -> Iterator[Record]:
+def _read(log: LogRecords, files: tuple[str, ...]) -> Iterator[HistoryRecord]:
     for name in files:
         try:
             with opened(name) as lines:

@@ -11,8 +11,8 @@ import click
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file; else standard output.")
 def openapi_command(output: Path | None) -> None:
     """Print the OpenAPI 3.1 document of the pull API."""
-    from millrace.api.openapi import written
-    from millrace.api.pull import document
+    from millrace.http.openapi import written
+    from millrace.pull.api import document
 
     text = written(document())
     if output is None:

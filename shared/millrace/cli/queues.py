@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from millrace.cli.connection import Connection, remote
+from millrace.cli.connection import ApiConnection, remote
 from millrace.cli.printing import print_facts, print_json, print_table, table_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _row(queue: Mapping[str, Any]) -> dict[str, Any]:
 
 @click.command("queues")
 @remote
-def queues_command(connection: Connection) -> None:
+def queues_command(connection: ApiConnection) -> None:
     """Every queue in numbers."""
     with connection.client() as client:
         found = client.queues()
@@ -51,7 +51,7 @@ def queues_command(connection: Connection) -> None:
 @click.option("--every", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between looks.")
 @click.option("--times", type=click.IntRange(1), help="Looks; else until Ctrl-C.")
 @remote
-def watch_command(connection: Connection, every: float, times: int | None) -> None:
+def watch_command(connection: ApiConnection, every: float, times: int | None) -> None:
     """A live table of the queues."""
     from rich.live import Live
 
@@ -76,7 +76,7 @@ def _paged(command: Any) -> Any:
 
 
 def _list(
-    connection: Connection, queue: str, what: str, columns: tuple[str, ...], query: dict[str, str | None]
+    connection: ApiConnection, queue: str, what: str, columns: tuple[str, ...], query: dict[str, str | None]
 ) -> None:
     with connection.client() as client:
         page = client.listed(queue, what, query)
@@ -93,7 +93,7 @@ def _list(
 @click.option("--lane", type=click.Choice(["ready", "waiting"]), default="ready", show_default=True)
 @_paged
 @remote
-def messages_command(connection: Connection, queue: str, lane: str, limit: int, cursor: str | None) -> None:
+def messages_command(connection: ApiConnection, queue: str, lane: str, limit: int, cursor: str | None) -> None:
     """A queue's unfinished messages, next first."""
     _list(connection, queue, "messages", ENTRY_COLUMNS, {"lane": lane, "limit": str(limit), "cursor": cursor})
 
@@ -102,7 +102,7 @@ def messages_command(connection: Connection, queue: str, lane: str, limit: int, 
 @click.argument("queue")
 @_paged
 @remote
-def claims_command(connection: Connection, queue: str, limit: int, cursor: str | None) -> None:
+def claims_command(connection: ApiConnection, queue: str, limit: int, cursor: str | None) -> None:
     """Who holds what, since when, until when."""
     _list(connection, queue, "claims", CLAIM_COLUMNS, {"limit": str(limit), "cursor": cursor})
 
@@ -110,7 +110,7 @@ def claims_command(connection: Connection, queue: str, limit: int, cursor: str |
 @click.command("pause")
 @click.argument("queue")
 @remote
-def pause_command(connection: Connection, queue: str) -> None:
+def pause_command(connection: ApiConnection, queue: str) -> None:
     """Hand out nothing until the queue is resumed."""
     _set_paused(connection, queue, paused=True)
 
@@ -118,12 +118,12 @@ def pause_command(connection: Connection, queue: str) -> None:
 @click.command("resume")
 @click.argument("queue")
 @remote
-def resume_command(connection: Connection, queue: str) -> None:
+def resume_command(connection: ApiConnection, queue: str) -> None:
     """Hand out messages again."""
     _set_paused(connection, queue, paused=False)
 
 
-def _set_paused(connection: Connection, queue: str, *, paused: bool) -> None:
+def _set_paused(connection: ApiConnection, queue: str, *, paused: bool) -> None:
     with connection.client() as client:
         found = client.set_paused(queue, paused=paused)
     if connection.as_json:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from millrace.cli.connection import Exit, Failure, output_option
+from millrace.cli.connection import CliError, Exit, output_option
 from millrace.cli.printing import print_facts, print_json
 
 SAMPLES = Path("events/providers")
@@ -38,7 +38,7 @@ def send_command(
     """Sign SAMPLE as its provider does and post it to URL. Without arguments: list the samples."""
     import os
 
-    from millrace.clock import system_clock
+    from millrace.model.clock import system_clock
     from millrace.signatures import ConfigurationMissing, Secret
     from millrace.signatures.samples import load_sample, sample_names
     from millrace.signatures.signing import deliver
@@ -80,7 +80,7 @@ def _post(url: str, headers: dict[str, str], body: bytes, output: str) -> None:
     try:
         answer = httpx.post(url, headers=headers, content=body, timeout=30)
     except httpx.HTTPError as error:
-        raise Failure(f"No answer from {url}: {error}", Exit.NOT_NOW) from error
+        raise CliError(f"No answer from {url}: {error}", Exit.NOT_NOW) from error
     facts = {"status": answer.status_code, "answer": answer.text}
     print_json(facts) if output == "json" else print_facts(facts)
     if answer.status_code >= 500:

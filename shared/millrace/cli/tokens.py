@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from millrace.cli.connection import Exit, Failure, output_option
+from millrace.cli.connection import CliError, Exit, output_option
 from millrace.cli.printing import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
-    from millrace.tokens import Token, Tokens
+    from millrace.model.tokens import Token, Tokens
 
 SCOPES = ("enqueue", "consume", "read", "operate")
 
@@ -30,7 +30,7 @@ def _on_table(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _store(table: str) -> Tokens:
-    from millrace.stores.dynamodb import dynamodb_client
+    from millrace.stores.dynamodb.client import dynamodb_client
     from millrace.stores.dynamodb.tokens import DynamoTokens
 
     return DynamoTokens(dynamodb_client(), table)
@@ -46,9 +46,9 @@ def create_command(
     name: str, scopes: tuple[str, ...], tenants: tuple[str, ...], days: float | None, table: str, output: str
 ) -> None:
     """Make a token. Its text is shown this once."""
-    from millrace.clock import DAY, system_clock
-    from millrace.errors import MillraceError
-    from millrace.tokens import Scope, issue
+    from millrace.model.clock import DAY, system_clock
+    from millrace.model.errors import MillraceError
+    from millrace.model.tokens import Scope, issue
 
     expires_at = 0 if days is None else system_clock() + round(days * DAY)
     try:
@@ -80,19 +80,19 @@ def list_command(table: str, output: str) -> None:
 @_on_table
 def revoke_command(token_id: str, table: str, output: str) -> None:
     """Make a token count no more."""
-    from millrace.clock import system_clock
-    from millrace.errors import NotFound
-    from millrace.tokens import revoke
+    from millrace.model.clock import system_clock
+    from millrace.model.errors import NotFound
+    from millrace.model.tokens import revoke
 
     try:
         facts = _shown(revoke(_store(table), token_id, system_clock()))
     except NotFound as error:
-        raise Failure(str(error), Exit.NOTHING) from error
+        raise CliError(str(error), Exit.NOTHING) from error
     print_json(facts) if output == "json" else print_facts(facts)
 
 
 def _shown(token: Token) -> dict[str, Any]:
-    from millrace.api.fields import rfc3339
+    from millrace.http.fields import rfc3339
 
     return {
         "id": token.id,

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from millrace.cli.connection import Connection, Exit, Failure, remote
+from millrace.cli.connection import ApiConnection, CliError, Exit, remote
 from millrace.cli.printing import print_exports, print_facts, print_json
 
 _queue = click.argument("queue")
@@ -37,7 +37,7 @@ def _seconds(value: float | None) -> int | None:
 @click.option("--correlation-id")
 @remote
 def enqueue_command(
-    connection: Connection, queue: str, body: str | None, file: Path | None, content_type: str | None, **options: Any
+    connection: ApiConnection, queue: str, body: str | None, file: Path | None, content_type: str | None, **options: Any
 ) -> None:
     """Enqueue a message: BODY as JSON, a file's bytes, or standard input."""
     if body is not None and file is not None:
@@ -79,7 +79,7 @@ def _parsed(body: str) -> Any:
 @click.option("--payload-out", type=click.Path(dir_okay=False, path_type=Path), help="Write the payload to a file.")
 @remote
 def dequeue_command(
-    connection: Connection, queue: str, wait: float, lease: float | None, payload_out: Path | None, **options: Any
+    connection: ApiConnection, queue: str, wait: float, lease: float | None, payload_out: Path | None, **options: Any
 ) -> None:
     """Claim one message.
 
@@ -93,7 +93,7 @@ def dequeue_command(
     with connection.client() as client:
         jobs = client.dequeue(queue, wait_ms=round(wait * 1000), lease_ms=_seconds(lease), **options)
         if not jobs:
-            raise Failure(f"Nothing in {queue}.", Exit.NOTHING)
+            raise CliError(f"Nothing in {queue}.", Exit.NOTHING)
         message = jobs[0].message
         payload = jobs[0].read_body()
     facts = {
@@ -123,7 +123,7 @@ def dequeue_command(
 @_held_queue
 @click.option("--result", help="JSON, kept for repeats of the idempotency key.")
 @remote
-def ack_command(connection: Connection, claim: str, queue: str, result: str | None) -> None:
+def ack_command(connection: ApiConnection, claim: str, queue: str, result: str | None) -> None:
     """Record that a claimed message is done. CLAIM comes from MILLRACE_CLAIM unless given."""
     with connection.client() as client:
         client.ack(queue, claim, None if result is None else _parsed(result))
@@ -138,7 +138,7 @@ def ack_command(connection: Connection, claim: str, queue: str, result: str | No
 @click.option("--error-type", default="Nack", show_default=True)
 @click.option("--reject", is_flag=True, help="No retry can help: to the dead letters at once.")
 @remote
-def nack_command(connection: Connection, claim: str, queue: str, delay: float | None, **options: Any) -> None:
+def nack_command(connection: ApiConnection, claim: str, queue: str, delay: float | None, **options: Any) -> None:
     """Record a failed run: retried after its backoff, or a dead letter."""
     with connection.client() as client:
         nacked = client.nack(queue, claim, delay_ms=_seconds(delay), **options)
@@ -149,7 +149,7 @@ def nack_command(connection: Connection, claim: str, queue: str, delay: float | 
 @_claim
 @_held_queue
 @remote
-def release_command(connection: Connection, claim: str, queue: str) -> None:
+def release_command(connection: ApiConnection, claim: str, queue: str) -> None:
     """Give a claimed message back at once, charging no attempt."""
     with connection.client() as client:
         client.release(queue, claim)
@@ -161,7 +161,7 @@ def release_command(connection: Connection, claim: str, queue: str) -> None:
 @_held_queue
 @click.option("--lease", type=click.FloatRange(0.001), help="Seconds from now; else the queue's own.")
 @remote
-def extend_command(connection: Connection, claim: str, queue: str, lease: float | None) -> None:
+def extend_command(connection: ApiConnection, claim: str, queue: str, lease: float | None) -> None:
     """Hold a claim for longer."""
     with connection.client() as client:
         until = client.extend(queue, claim, _seconds(lease))
@@ -172,7 +172,7 @@ def extend_command(connection: Connection, claim: str, queue: str, lease: float 
 @_queue
 @click.argument("message_id")
 @remote
-def status_command(connection: Connection, queue: str, message_id: str) -> None:
+def status_command(connection: ApiConnection, queue: str, message_id: str) -> None:
     """Show where a message is and what befell it."""
     with connection.client() as client:
         found = dict(client.status(queue, message_id))
@@ -186,7 +186,7 @@ def status_command(connection: Connection, queue: str, message_id: str) -> None:
         click.echo(f"  attempt {attempt['number']} by {attempt['owner']}: {attempt['error_type']} {attempt['error']}")
 
 
-def _say(connection: Connection, facts: dict[str, Any]) -> None:
+def _say(connection: ApiConnection, facts: dict[str, Any]) -> None:
     print_json(facts) if connection.as_json else print_facts(facts)
 
 

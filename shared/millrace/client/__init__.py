@@ -23,8 +23,8 @@ from millrace.client.errors import (
     StaleState,
     Unreachable,
 )
-from millrace.client.model import Draft, Message, Nacked, Page, Receipt, State
-from millrace.client.wire import Retries
+from millrace.client.model import Draft, EnqueueReceipt, Message, Nacked, Page, WorkflowState
+from millrace.client.steps import Retries
 
 __all__ = [
     "AccessDenied",
@@ -37,16 +37,16 @@ __all__ = [
     "Consumer",
     "Delivery",
     "Draft",
+    "EnqueueReceipt",
     "Hooks",
     "Message",
     "Nacked",
     "NotFound",
     "Page",
-    "Receipt",
     "Refused",
     "Retries",
     "StaleClaim",
     "StaleState",
-    "State",
     "Unreachable",
+    "WorkflowState",
 ]

@@ -7,10 +7,10 @@ from typing import TypedDict, Unpack
 
 import httpx
 
-from millrace.client import calls
+from millrace.client import operations
 from millrace.client.delivery import AsyncDelivery, Delivery
-from millrace.client.sides import Account, AsyncSide, Call, Stream, SyncSide
-from millrace.client.wire import Retries
+from millrace.client.steps import Retries
+from millrace.client.transport import Account, AsyncSide, BoundCall, Stream, SyncSide
 
 
 class Wanted(TypedDict, total=False):
@@ -29,26 +29,26 @@ class Wanted(TypedDict, total=False):
 class Calls:
     """Every call of the API."""
 
-    enqueue = Call(calls.enqueue)
-    send_draft = Call(calls.send_draft)
-    enqueue_all = Call(calls.enqueue_all)
-    claim = Call(calls.claim)
-    ack = Call(calls.ack)
-    nack = Call(calls.nack)
-    release = Call(calls.release)
-    extend = Call(calls.extend)
-    extend_all = Call(calls.extend_all)
-    read_state = Call(calls.read_state)
-    write_state = Call(calls.write_state)
-    status = Call(calls.status)
-    read_body = Call(calls.read_body)
-    stream_body = Stream(calls.stream_body)
-    queues = Call(calls.queues)
-    listed = Call(calls.listed)
-    set_paused = Call(calls.set_paused)
-    dead_letter = Call(calls.dead_letter)
-    replay = Call(calls.replay)
-    purge = Call(calls.purge)
+    enqueue = BoundCall(operations.enqueue)
+    send_draft = BoundCall(operations.send_draft)
+    enqueue_all = BoundCall(operations.enqueue_all)
+    claim = BoundCall(operations.claim)
+    ack = BoundCall(operations.ack)
+    nack = BoundCall(operations.nack)
+    release = BoundCall(operations.release)
+    extend = BoundCall(operations.extend)
+    extend_all = BoundCall(operations.extend_all)
+    read_state = BoundCall(operations.read_state)
+    write_state = BoundCall(operations.write_state)
+    status = BoundCall(operations.status)
+    read_body = BoundCall(operations.read_body)
+    stream_body = Stream(operations.stream_body)
+    queues = BoundCall(operations.queues)
+    listed = BoundCall(operations.listed)
+    set_paused = BoundCall(operations.set_paused)
+    dead_letter = BoundCall(operations.dead_letter)
+    replay = BoundCall(operations.replay)
+    purge = BoundCall(operations.purge)
 
 
 class Client(SyncSide, Calls):

@@ -28,10 +28,10 @@ from typing import Any
 from millrace.client.clients import Client
 from millrace.client.delivery import Delivery
 from millrace.client.errors import CallFailed, Refused, StaleClaim
-from millrace.clock import Chance, system_chance
+from millrace.model.clock import Chance, system_chance
 
 log = logging.getLogger(__name__)
-Handler = Callable[[Delivery], Any]
+ConsumerHandler = Callable[[Delivery], Any]
 #: A claim is extended this often within its lease, so that one lost heartbeat does not lose it.
 BEATS = 3
 #: A long poll of a stopping consumer ends within this.
@@ -68,7 +68,7 @@ class Hooks:
 @dataclass(frozen=True, slots=True)
 class _Subscription:
     queue: str
-    handler: Handler
+    handler: ConsumerHandler
     options: dict[str, Any]
 
 
@@ -117,7 +117,7 @@ class Consumer:
         project: str | None = None,
         labels: tuple[str, ...] = (),
         with_state: bool = False,
-    ) -> Callable[[Handler], Handler]:
+    ) -> Callable[[ConsumerHandler], ConsumerHandler]:
         """Give a queue its handler: a function, or a coroutine function. Returning acks, raising nacks."""
         options = {
             "lease_ms": lease_ms,
@@ -128,7 +128,7 @@ class Consumer:
             "owner": self.owner,
         }
 
-        def register(handler: Handler) -> Handler:
+        def register(handler: ConsumerHandler) -> ConsumerHandler:
             self._subscriptions.append(_Subscription(queue, handler, options))
             return handler
 
@@ -233,7 +233,7 @@ class Consumer:
             self._shared.beats[job.message.claim] = self._clock() + job.message.lease_ms / 1000 / BEATS
             self._shared.changed.notify_all()
 
-    def _work(self, handler: Handler, job: Delivery) -> None:
+    def _work(self, handler: ConsumerHandler, job: Delivery) -> None:
         try:
             self._hook(self._hooks.claimed, job)
             if self._shared.stopping:
@@ -247,7 +247,7 @@ class Consumer:
                 self._shared.free += 1
                 self._shared.changed.notify_all()
 
-    def _handle(self, handler: Handler, job: Delivery) -> None:
+    def _handle(self, handler: ConsumerHandler, job: Delivery) -> None:
         try:
             with job:
                 result = handler(job)

@@ -6,16 +6,16 @@ import json
 from datetime import datetime
 from typing import Any
 
-from millrace.client import calls
+from millrace.client import operations
 from millrace.client.errors import CallFailed, StaleClaim
-from millrace.client.model import Message, Nacked, State
-from millrace.client.sides import AsyncSide, Call, Side, Stream, SyncSide
-from millrace.client.wire import Steps
+from millrace.client.model import Message, Nacked, WorkflowState
+from millrace.client.steps import Steps
+from millrace.client.transport import AsyncSide, BoundCall, Side, Stream, SyncSide
 
 LEFT = "LeftWithoutAck"
 
 
-class Held(Side):
+class HeldMessage(Side):
     """What both kinds of delivery know."""
 
     message: Message
@@ -39,17 +39,17 @@ class Held(Side):
         self.state_version = message.state_version or 0
 
 
-def _ack(held: Held, result: Any = None) -> Steps[None]:
+def _ack(held: HeldMessage, result: Any = None) -> Steps[None]:
     """Done; `result` is kept for repeats of the idempotency key."""
-    yield from calls.ack(held, held.message.queue, held.message.claim, result)
+    yield from operations.ack(held, held.message.queue, held.message.claim, result)
     held.finished = True
 
 
 def _nack(
-    held: Held, *, error_type: str = "", error: str = "", delay_ms: int | None = None, reject: bool = False
+    held: HeldMessage, *, error_type: str = "", error: str = "", delay_ms: int | None = None, reject: bool = False
 ) -> Steps[Nacked]:
     """Failed: retried after its backoff, or a dead letter."""
-    nacked = yield from calls.nack(
+    nacked = yield from operations.nack(
         held,
         held.message.queue,
         held.message.claim,
@@ -62,43 +62,45 @@ def _nack(
     return nacked
 
 
-def _release(held: Held) -> Steps[None]:
+def _release(held: HeldMessage) -> Steps[None]:
     """Given back at once, charging no attempt."""
-    yield from calls.release(held, held.message.queue, held.message.claim)
+    yield from operations.release(held, held.message.queue, held.message.claim)
     held.finished = True
 
 
-def _extend(held: Held, lease_ms: int | None = None) -> Steps[datetime]:
+def _extend(held: HeldMessage, lease_ms: int | None = None) -> Steps[datetime]:
     """Held for longer: until when."""
-    return (yield from calls.extend(held, held.message.queue, held.message.claim, lease_ms or held.message.lease_ms))
+    return (
+        yield from operations.extend(held, held.message.queue, held.message.claim, lease_ms or held.message.lease_ms)
+    )
 
 
-def _read_state(held: Held) -> Steps[Any]:
+def _read_state(held: HeldMessage) -> Steps[Any]:
     """The workflow state; None where none was written."""
-    state: State = yield from calls.read_state(held, held.message.queue, held.message.claim)
+    state: WorkflowState = yield from operations.read_state(held, held.message.queue, held.message.claim)
     held.state_version = state.version
     return state.value
 
 
-def _write_state(held: Held, value: Any) -> Steps[None]:
+def _write_state(held: HeldMessage, value: Any) -> Steps[None]:
     """Replace the workflow state that was read or written last. Raises StaleState."""
-    state = yield from calls.write_state(held, held.message.queue, held.message.claim, value, held.state_version)
+    state = yield from operations.write_state(held, held.message.queue, held.message.claim, value, held.state_version)
     held.state_version = state.version
 
 
-def _read_body(held: Held) -> Steps[bytes]:
+def _read_body(held: HeldMessage) -> Steps[bytes]:
     """The exact bytes, however large."""
     if held.message.body is not None:
         return held.message.body
-    return (yield from calls.read_body(held, held.message.queue, held.message.message_id))
+    return (yield from operations.read_body(held, held.message.queue, held.message.message_id))
 
 
-def _stream_body(held: Held) -> calls.BodyParts:
+def _stream_body(held: HeldMessage) -> operations.BodyParts:
     """The exact bytes, part by part."""
-    return calls.stream_body(held, held.message.queue, held.message.message_id)
+    return operations.stream_body(held, held.message.queue, held.message.message_id)
 
 
-def _leave(held: Held, error: BaseException | None) -> Steps[None]:
+def _leave(held: HeldMessage, error: BaseException | None) -> Steps[None]:
     """What leaving the block without an ack means: nacked; given back where the program itself is being ended."""
     if held.finished or isinstance(error, StaleClaim):
         return
@@ -116,21 +118,21 @@ def _leave(held: Held, error: BaseException | None) -> Steps[None]:
             raise
 
 
-class HeldCalls:
+class HeldMessageCalls:
     """What can be done with a claimed message."""
 
-    ack = Call(_ack)
-    nack = Call(_nack)
-    release = Call(_release)
-    extend = Call(_extend)
-    read_state = Call(_read_state)
-    write_state = Call(_write_state)
-    read_body = Call(_read_body)
+    ack = BoundCall(_ack)
+    nack = BoundCall(_nack)
+    release = BoundCall(_release)
+    extend = BoundCall(_extend)
+    read_state = BoundCall(_read_state)
+    write_state = BoundCall(_write_state)
+    read_body = BoundCall(_read_body)
     stream_body = Stream(_stream_body)
-    leave = Call(_leave)
+    leave = BoundCall(_leave)
 
 
-class Delivery(SyncSide, Held, HeldCalls):
+class Delivery(SyncSide, HeldMessage, HeldMessageCalls):
     """A claimed message, blocking."""
 
     def __init__(self, client: SyncSide, message: Message) -> None:
@@ -144,7 +146,7 @@ class Delivery(SyncSide, Held, HeldCalls):
         self.leave(error)
 
 
-class AsyncDelivery(AsyncSide, Held, HeldCalls):
+class AsyncDelivery(AsyncSide, HeldMessage, HeldMessageCalls):
     """A claimed message with asyncio."""
 
     def __init__(self, client: AsyncSide, message: Message) -> None:

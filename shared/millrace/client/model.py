@@ -22,7 +22,7 @@ def bytes_of(found: Mapping[str, Any], name: str) -> bytes | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class EnqueueReceipt:
     """An accepted message."""
 
     message_id: str
@@ -33,7 +33,7 @@ class Receipt:
     result: bytes | None = None  #: what the finished message gave, for a repeat of its key
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Receipt:
+    def of(cls, found: Mapping[str, Any]) -> EnqueueReceipt:
         names = ("message_id", "correlation_id", "idempotency_key", "duplicate", "phase")
         return cls(**{name: found[name] for name in names}, result=bytes_of(found, "result"))
 
@@ -92,7 +92,7 @@ class Nacked:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class WorkflowState:
     """A workflow state and the version that the next write must name."""
 
     value: Any

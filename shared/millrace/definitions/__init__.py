@@ -6,12 +6,12 @@ time imports.
 
 from millrace.definitions.expression import Expression
 from millrace.definitions.loading import Definitions, load
-from millrace.definitions.message_type import Problem, RecordType
+from millrace.definitions.message_type import RecordType, TypeProblem
 from millrace.definitions.model import (
     HmacSettings,
     QueueDefinition,
+    SecretKind,
     SecretReference,
-    SecretSource,
     Target,
     TargetKind,
     WebhookDefinition,
@@ -21,13 +21,13 @@ __all__ = [
     "Definitions",
     "Expression",
     "HmacSettings",
-    "Problem",
     "QueueDefinition",
     "RecordType",
+    "SecretKind",
     "SecretReference",
-    "SecretSource",
     "Target",
     "TargetKind",
+    "TypeProblem",
     "WebhookDefinition",
     "load",
 ]

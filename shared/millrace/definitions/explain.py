@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from millrace.definitions.model import QueueDefinition
-from millrace.spec import PRIORITIES, Delivery, Jitter, Ordering, QueueSpec
+from millrace.model.queue_spec import PRIORITIES, Jitter, Ordering, QueueSpec, RetryPolicy
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class PlannedAttempt:
     """One run of a message that keeps failing. Times are the longest possible, run times not counted."""
 
     number: int
@@ -18,12 +18,12 @@ class Attempt:
     since_first_ms: int
 
 
-def timetable(delivery: Delivery) -> list[Attempt]:
+def timetable(delivery: RetryPolicy) -> list[PlannedAttempt]:
     """Every attempt of a message that never succeeds."""
-    attempts = [Attempt(1, 0, 0)]
+    attempts = [PlannedAttempt(1, 0, 0)]
     for number in range(2, delivery.max_attempts + 1):
         wait = min(delivery.max_backoff_ms, delivery.initial_backoff_ms * 2 ** (number - 2))
-        attempts.append(Attempt(number, wait, attempts[-1].since_first_ms + wait))
+        attempts.append(PlannedAttempt(number, wait, attempts[-1].since_first_ms + wait))
     return attempts
 
 
@@ -80,7 +80,7 @@ def _repeats(queue: QueueDefinition) -> str:
     return f"of {key} within {in_words(idempotency.window_seconds * 1000)} are one message{answer}"
 
 
-def describe_wait(attempt: Attempt, jitter: Jitter) -> str:
+def describe_wait(attempt: PlannedAttempt, jitter: Jitter) -> str:
     if attempt.number == 1:
         return "at once"
     prefix = "up to " if jitter is Jitter.FULL else ""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.definitions.message_type import RecordType, describe_value
-from millrace.errors import ExpressionFailed, InvalidDefinitions
+from millrace.model.errors import ExpressionFailed, InvalidDefinitions
 
 #: A form deeper than the compiler writes was not written by the compiler.
 MAX_FORM_DEPTH = 40

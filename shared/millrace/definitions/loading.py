@@ -16,15 +16,15 @@ from millrace.definitions.message_type import RecordType, read_message_type
 from millrace.definitions.model import (
     HmacSettings,
     QueueDefinition,
+    SecretKind,
     SecretReference,
-    SecretSource,
     Target,
     TargetKind,
     WebhookDefinition,
 )
 from millrace.definitions.spelling import parse_time
-from millrace.errors import InvalidDefinitions, NotFound, UnknownQueue
-from millrace.spec import Delivery, Idempotency, Jitter, Ordering, QueueSpec, Retention
+from millrace.model.errors import InvalidDefinitions, NotFound, UnknownQueue
+from millrace.model.queue_spec import Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
 
 #: Version of the compiled form; another one is refused rather than half understood.
 FORMAT = 1
@@ -125,7 +125,7 @@ def read_spec(name: str, written: Mapping[str, Any]) -> QueueSpec:
         ordering=Ordering(fields.pop("ordering")),
         labels=tuple(fields.pop("labels")),
         retention=Retention(**fields.pop("retention")),
-        delivery=Delivery(jitter=Jitter(delivery.pop("jitter")), **delivery),
+        delivery=RetryPolicy(jitter=Jitter(delivery.pop("jitter")), **delivery),
         idempotency=Idempotency(**fields.pop("idempotency")),
         **fields,
     )
@@ -162,7 +162,7 @@ def read_webhook(name: str, written: Mapping[str, Any]) -> WebhookDefinition:
 def _read_secret(written: Mapping[str, Any]) -> SecretReference:
     valid_from, valid_until = written["valid_from"], written["valid_until"]
     return SecretReference(
-        source=SecretSource(written["source"]),
+        source=SecretKind(written["source"]),
         name=written["name"],
         valid_from=None if valid_from is None else parse_time(valid_from),
         valid_until=None if valid_until is None else parse_time(valid_until),

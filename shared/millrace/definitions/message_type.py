@@ -13,14 +13,14 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from millrace.definitions.spelling import INT_MAX, INT_MIN, parse_bytes, parse_duration, parse_time
-from millrace.errors import InvalidDefinitions
+from millrace.model.errors import InvalidDefinitions
 
 #: Problems reported for one message; a list of a million wrong items is not a million sentences.
 MAX_PROBLEMS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TypeProblem:
     """One place where a message is not what its type says."""
 
     path: str
@@ -40,9 +40,9 @@ class ScalarType:
     def describe(self) -> str:
         return _SCALARS[self.name][1]
 
-    def problems(self, value: object, path: str) -> Iterator[Problem]:
+    def problems(self, value: object, path: str) -> Iterator[TypeProblem]:
         if not _SCALARS[self.name][0](value):
-            yield Problem(path, self.describe(), describe_value(value))
+            yield TypeProblem(path, self.describe(), describe_value(value))
 
     def written(self) -> Any:
         return self.name
@@ -57,11 +57,11 @@ class EnumType:
     def describe(self) -> str:
         return "one of " + ", ".join(f'"{value}"' for value in self.values)
 
-    def problems(self, value: object, path: str) -> Iterator[Problem]:
+    def problems(self, value: object, path: str) -> Iterator[TypeProblem]:
         if not isinstance(value, str):
-            yield Problem(path, self.describe(), describe_value(value))
+            yield TypeProblem(path, self.describe(), describe_value(value))
         elif value not in self.values:
-            yield Problem(path, self.describe(), f'"{value[:40]}"')
+            yield TypeProblem(path, self.describe(), f'"{value[:40]}"')
 
     def written(self) -> Any:
         return {"enum": list(self.values)}
@@ -74,9 +74,9 @@ class ListType:
     def describe(self) -> str:
         return f"a list of {self.item.describe()}"
 
-    def problems(self, value: object, path: str) -> Iterator[Problem]:
+    def problems(self, value: object, path: str) -> Iterator[TypeProblem]:
         if not isinstance(value, list):
-            yield Problem(path, self.describe(), describe_value(value))
+            yield TypeProblem(path, self.describe(), describe_value(value))
             return
         for index, item in enumerate(value):
             yield from self.item.problems(item, f"{path}[{index}]")
@@ -95,14 +95,14 @@ class MapType:
     def describe(self) -> str:
         return f"a map from {self.key.describe()} to {self.value.describe()}"
 
-    def problems(self, value: object, path: str) -> Iterator[Problem]:
+    def problems(self, value: object, path: str) -> Iterator[TypeProblem]:
         if not isinstance(value, Mapping):
-            yield Problem(path, self.describe(), describe_value(value))
+            yield TypeProblem(path, self.describe(), describe_value(value))
             return
         for key, item in value.items():
             place = f"{path}[{describe_key(key)}]"
             if not self.accepts_key(key):
-                yield Problem(place, f"a key that is {self.key.describe()}", describe_value(key))
+                yield TypeProblem(place, f"a key that is {self.key.describe()}", describe_value(key))
             yield from self.value.problems(item, place)
 
     def accepts_key(self, key: object) -> bool:
@@ -136,26 +136,26 @@ class RecordType:
     def describe(self) -> str:
         return "an object with " + (", ".join(self.fields) or "no fields")
 
-    def validate(self, value: object) -> list[Problem]:
+    def validate(self, value: object) -> list[TypeProblem]:
         """Every problem of a message, at most MAX_PROBLEMS; an empty list for a valid one."""
         return list(islice(self.problems(value, ""), MAX_PROBLEMS))
 
-    def problems(self, value: object, path: str) -> Iterator[Problem]:
+    def problems(self, value: object, path: str) -> Iterator[TypeProblem]:
         if not isinstance(value, Mapping):
-            yield Problem(path, self.describe(), describe_value(value))
+            yield TypeProblem(path, self.describe(), describe_value(value))
             return
         for name, field in self.fields.items():
             place = f"{path}.{name}" if path else name
             if value.get(name) is None and field.optional:
                 continue
             if name not in value:
-                yield Problem(place, field.type.describe(), "nothing")
+                yield TypeProblem(place, field.type.describe(), "nothing")
             else:
                 yield from field.type.problems(value[name], place)
         for name in value if self.closed else ():
             if name not in self.fields:
                 place = f"{path}.{str(name)[:60]}" if path else str(name)[:60]
-                yield Problem(place, f"only {', '.join(self.fields)}", "an unknown field")
+                yield TypeProblem(place, f"only {', '.join(self.fields)}", "an unknown field")
 
     def written(self) -> Any:
         fields = {name: field.type.written() for name, field in self.fields.items()}

@@ -10,8 +10,8 @@ from typing import Any
 
 from millrace.definitions.expression import Expression
 from millrace.definitions.message_type import RecordType
-from millrace.errors import ExpressionFailed
-from millrace.spec import QueueSpec
+from millrace.model.errors import ExpressionFailed
+from millrace.model.queue_spec import QueueSpec
 
 
 class TargetKind(StrEnum):
@@ -96,7 +96,7 @@ def _key_text(expression: Expression, message: Mapping[str, Any]) -> str | None:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-class SecretSource(StrEnum):
+class SecretKind(StrEnum):
     """Where a secret is kept."""
 
     ENV = "env"
@@ -108,7 +108,7 @@ class SecretSource(StrEnum):
 class SecretReference:
     """A secret by the name of its place, never its value, and when it counts."""
 
-    source: SecretSource
+    source: SecretKind
     name: str
     valid_from: datetime | None = None
     valid_until: datetime | None = None

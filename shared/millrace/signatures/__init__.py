@@ -7,26 +7,26 @@ Importing this costs the standard library only; Powertools and cryptography are 
 that need them.
 """
 
-from .authentication import authenticate
-from .challenges import Answer, challenge, handshake
-from .errors import ConfigurationMissing, Reason, SecretUnavailable, SignatureInvalid
-from .idempotency import idempotency_key
-from .keys import Secret
-from .presets import PRESETS, for_header, generic, preset, scheme_from
-from .request import Headers, WebhookRequest
-from .retained import retained_headers
-from .scheme import ChallengeKind, Facts, Scheme
-from .secrets import SecretSource
-from .verification import Verified, verify
+from millrace.signatures.authentication import authenticate
+from millrace.signatures.challenges import ChallengeResponse, challenge, handshake
+from millrace.signatures.errors import ConfigurationMissing, RefusalReason, SecretUnavailable, SignatureInvalid
+from millrace.signatures.idempotency import idempotency_key
+from millrace.signatures.keys import Secret
+from millrace.signatures.presets import PRESETS, for_header, generic, preset, scheme_from
+from millrace.signatures.request import Headers, WebhookRequest
+from millrace.signatures.retained import retained_headers
+from millrace.signatures.scheme import ChallengeKind, Facts, Scheme
+from millrace.signatures.secrets import SecretSource
+from millrace.signatures.verification import Verified, verify
 
 __all__ = [
     "PRESETS",
-    "Answer",
     "ChallengeKind",
+    "ChallengeResponse",
     "ConfigurationMissing",
     "Facts",
     "Headers",
-    "Reason",
+    "RefusalReason",
     "Scheme",
     "Secret",
     "SecretSource",

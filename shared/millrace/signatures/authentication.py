@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .errors import ConfigurationMissing, SignatureInvalid
-from .request import WebhookRequest
-from .scheme import Scheme
-from .secrets import SecretSource
-from .verification import Verified, verify
+from millrace.signatures.errors import ConfigurationMissing, SignatureInvalid
+from millrace.signatures.request import WebhookRequest
+from millrace.signatures.scheme import Scheme
+from millrace.signatures.secrets import SecretSource
+from millrace.signatures.verification import Verified, verify
 
 
 def authenticate(

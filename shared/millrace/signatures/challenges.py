@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .errors import ConfigurationMissing, Reason, SignatureInvalid
-from .keys import Secret
-from .request import WebhookRequest
-from .scheme import ChallengeKind, Scheme
+from millrace.signatures.errors import ConfigurationMissing, RefusalReason, SignatureInvalid
+from millrace.signatures.keys import Secret
+from millrace.signatures.request import WebhookRequest
+from millrace.signatures.scheme import ChallengeKind, Scheme
 
 if TYPE_CHECKING:
-    from .verification import Verified
+    from millrace.signatures.verification import Verified
 
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
@@ -31,7 +31,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,256}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChallengeResponse:
     """What to send back at once; nothing is enqueued."""
 
     status: int
@@ -50,7 +50,7 @@ def handshake(
     secrets: Sequence[Secret],
     now_ms: int,
     verify_tokens: Sequence[Secret] = (),
-) -> Answer | None:
+) -> ChallengeResponse | None:
     """The answer to an unsigned GET of Meta or X; None for every other request.
 
     Raises SignatureInvalid where the verify token is wrong or the challenge is not a plain token, and
@@ -63,7 +63,7 @@ def handshake(
     return _x(request, secrets, now_ms)
 
 
-def challenge(scheme: Scheme, request: WebhookRequest, verified: Verified) -> Answer | None:
+def challenge(scheme: Scheme, request: WebhookRequest, verified: Verified) -> ChallengeResponse | None:
     """The answer to a signed challenge of Slack, Zoom or Twitch; None for an ordinary event.
 
     Only the signed body decides what is a challenge. Raises SignatureInvalid where what would be echoed is not a
@@ -80,7 +80,7 @@ def challenge(scheme: Scheme, request: WebhookRequest, verified: Verified) -> An
         proof = hmac.digest(verified.secret.raw(), plain.encode("ascii"), "sha256").hex()
         return _json({"plainToken": plain, "encryptedToken": proof})
     if scheme.challenge is ChallengeKind.TWITCH and "challenge" in document and "event" not in document:
-        return Answer(200, _TEXT, _token(document["challenge"]).encode("ascii"))
+        return ChallengeResponse(200, _TEXT, _token(document["challenge"]).encode("ascii"))
     return None
 
 
@@ -92,17 +92,17 @@ def could_be_crc_token(body: bytes) -> bool:
     return len(body) <= 256 and _TOKEN.fullmatch(body.decode("latin-1")) is not None
 
 
-def _meta(request: WebhookRequest, verify_tokens: Sequence[Secret], now_ms: int) -> Answer | None:
+def _meta(request: WebhookRequest, verify_tokens: Sequence[Secret], now_ms: int) -> ChallengeResponse | None:
     if request.parameter("hub.mode") != "subscribe":
         return None
     live = _live(verify_tokens, now_ms, "verify token")
     offered = (request.parameter("hub.verify_token") or "").encode("utf-8", "replace")
     if not sum([hmac.compare_digest(secret.raw(), offered) for secret in live]):
-        raise SignatureInvalid(Reason.CHALLENGE_REFUSED)
-    return Answer(200, _TEXT, _token(request.parameter("hub.challenge")).encode("ascii"))
+        raise SignatureInvalid(RefusalReason.CHALLENGE_REFUSED)
+    return ChallengeResponse(200, _TEXT, _token(request.parameter("hub.challenge")).encode("ascii"))
 
 
-def _x(request: WebhookRequest, secrets: Sequence[Secret], now_ms: int) -> Answer | None:
+def _x(request: WebhookRequest, secrets: Sequence[Secret], now_ms: int) -> ChallengeResponse | None:
     token = request.parameter("crc_token")
     if token is None:
         return None
@@ -120,9 +120,9 @@ def _live(secrets: Sequence[Secret], now_ms: int, what: str) -> list[Secret]:
 
 def _token(value: object) -> str:
     if not isinstance(value, str) or not _TOKEN.fullmatch(value):
-        raise SignatureInvalid(Reason.CHALLENGE_REFUSED)
+        raise SignatureInvalid(RefusalReason.CHALLENGE_REFUSED)
     return value
 
 
-def _json(document: dict[str, str]) -> Answer:
-    return Answer(200, _JSON, json.dumps(document).encode("utf-8"))
+def _json(document: dict[str, str]) -> ChallengeResponse:
+    return ChallengeResponse(200, _JSON, json.dumps(document).encode("utf-8"))

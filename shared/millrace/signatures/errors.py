@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from millrace.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 
-class Reason(StrEnum):
+class RefusalReason(StrEnum):
     """Why a request was refused. For metrics and logs, never for the answer."""
 
     MISSING_HEADER = "missing_header"
@@ -30,7 +30,7 @@ class Reason(StrEnum):
     @property
     def may_be_rotation(self) -> bool:
         """A newer copy of the secret could turn this refusal into an acceptance."""
-        return self in (Reason.MISMATCH, Reason.SECRET_NOT_LIVE, Reason.CHALLENGE_REFUSED)
+        return self in (RefusalReason.MISMATCH, RefusalReason.SECRET_NOT_LIVE, RefusalReason.CHALLENGE_REFUSED)
 
 
 class SignatureInvalid(MillraceError):
@@ -38,7 +38,7 @@ class SignatureInvalid(MillraceError):
 
     code = "signature_invalid"
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: RefusalReason) -> None:
         self.reason = reason
         super().__init__("The request could not be authenticated.")
 

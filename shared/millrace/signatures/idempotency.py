@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
-from .request import WebhookRequest
-from .scheme import Scheme
-from .verification import Verified
+from millrace.signatures.request import WebhookRequest
+from millrace.signatures.scheme import Scheme
+from millrace.signatures.verification import Verified
 
 
 def idempotency_key(scheme: Scheme, request: WebhookRequest, verified: Verified) -> str:

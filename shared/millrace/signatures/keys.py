@@ -6,7 +6,7 @@ import base64
 import binascii
 from dataclasses import dataclass, field
 
-from .errors import ConfigurationMissing
+from millrace.signatures.errors import ConfigurationMissing
 
 _SHARED, _PUBLIC, _PRIVATE = "whsec_", "whpk_", "whsk_"
 

@@ -6,9 +6,9 @@ import hashlib
 import hmac
 from base64 import b64encode
 
-from .errors import Reason, SignatureInvalid
-from .request import WebhookRequest
-from .scheme import Form, Scheme
+from millrace.signatures.errors import RefusalReason, SignatureInvalid
+from millrace.signatures.request import WebhookRequest
+from millrace.signatures.scheme import Form, Scheme
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 _MAX_FORM_FIELDS = 2_000
@@ -44,7 +44,7 @@ def encoded(text: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
-        raise SignatureInvalid(Reason.MALFORMED) from None
+        raise SignatureInvalid(RefusalReason.MALFORMED) from None
 
 
 def body_hash_parameter(url: str) -> str | None:
@@ -52,7 +52,7 @@ def body_hash_parameter(url: str) -> str | None:
     _, _, query = url.partition("#")[0].partition("?")
     values = [pair.partition("=")[2] for pair in query.split("&") if pair.partition("=")[0] == "bodySHA256"]
     if len(values) > 1:
-        raise SignatureInvalid(Reason.MALFORMED)
+        raise SignatureInvalid(RefusalReason.MALFORMED)
     return values[0] if values else None
 
 
@@ -68,7 +68,7 @@ def _twilio(request: WebhookRequest) -> tuple[bytes, ...]:
     elif hmac.compare_digest(encoded(named), hashlib.sha256(request.body).hexdigest().encode("ascii")):
         fields = b""
     else:
-        raise SignatureInvalid(Reason.MISMATCH)
+        raise SignatureInvalid(RefusalReason.MISMATCH)
     return tuple(encoded(url) + fields for url in _with_and_without_port(request.url))
 
 
@@ -79,12 +79,12 @@ def _form_fields(request: WebhookRequest) -> bytes:
         return b""
     content_type = request.headers.one("content-type").partition(";")[0].strip().lower()
     if content_type != FORM_TYPE:
-        raise SignatureInvalid(Reason.MALFORMED)
+        raise SignatureInvalid(RefusalReason.MALFORMED)
     try:
         text = request.body.decode("utf-8")
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_FORM_FIELDS)
     except ValueError:
-        raise SignatureInvalid(Reason.MALFORMED) from None
+        raise SignatureInvalid(RefusalReason.MALFORMED) from None
     return encoded("".join(name + value for name, value in sorted(set(pairs))))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from .errors import ConfigurationMissing
-from .scheme import ChallengeKind, Clock, Facts, Form, Layout, Names, Scheme
+from millrace.signatures.errors import ConfigurationMissing
+from millrace.signatures.scheme import ChallengeKind, Facts, Form, Layout, Names, Scheme, TimestampFormat
 
 #: Tolerance where a definition names a timestamp header and says no more.
 DEFAULT_TOLERANCE_SECONDS = 300
@@ -128,7 +128,7 @@ _ROWS = (
     Scheme(
         "linear",
         (Names("linear-signature"),),
-        clock=Clock.MILLISECONDS,
+        clock=TimestampFormat.MILLISECONDS,
         timestamp_field="webhookTimestamp",
         tolerance_seconds=60,
         id_headers=("linear-delivery",),
@@ -171,7 +171,7 @@ _ROWS = (
         ),
         prefix="sha256=",
         template="{id}{timestamp}{body}",
-        clock=Clock.RFC3339,
+        clock=TimestampFormat.RFC3339,
         tolerance_seconds=600,
         challenge=ChallengeKind.TWITCH,
         facts=Facts(
@@ -196,7 +196,7 @@ _GENERIC: Mapping[str, tuple[str, ...] | None] = {
     "encoding": ("hex", "hex_upper", "base64"),
     "separator": ("", ","),
     "timestamp_header": None,
-    "timestamp_unit": tuple(Clock),
+    "timestamp_unit": tuple(TimestampFormat),
     "template": None,
     "tolerance_seconds": None,
     "id_header": None,
@@ -234,7 +234,7 @@ def generic(header: str, **settings: Any) -> Scheme:
         algorithm=settings.get("algorithm", "sha256"),
         encoding=settings.get("encoding", "hex"),
         template=settings.get("template") or ("{timestamp}.{body}" if stamp else "{body}"),
-        clock=Clock(settings.get("timestamp_unit", "seconds")),
+        clock=TimestampFormat(settings.get("timestamp_unit", "seconds")),
         tolerance_seconds=settings.get("tolerance_seconds", DEFAULT_TOLERANCE_SECONDS) if stamp else None,
         id_headers=(name.lower(),) if name else (),
         facts=Facts(settings.get("success_status", 202), settings.get("overload_status", 503)),

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from millrace.strict_json import parse
-
-from .errors import Reason, SignatureInvalid
+from millrace.model.strict_json import parse
+from millrace.signatures.errors import RefusalReason, SignatureInvalid
 
 #: Longest header value that any scheme needs; longer ones are not worth splitting.
 MAX_HEADER_CHARACTERS = 4096
@@ -45,11 +44,11 @@ class Headers:
         """
         values = self.all(name)
         if not values or not values[0]:
-            raise SignatureInvalid(Reason.MISSING_HEADER)
+            raise SignatureInvalid(RefusalReason.MISSING_HEADER)
         if len(values) > 1:
-            raise SignatureInvalid(Reason.AMBIGUOUS_HEADER)
+            raise SignatureInvalid(RefusalReason.AMBIGUOUS_HEADER)
         if len(values[0]) > MAX_HEADER_CHARACTERS:
-            raise SignatureInvalid(Reason.MALFORMED)
+            raise SignatureInvalid(RefusalReason.MALFORMED)
         return values[0]
 
     def __contains__(self, name: str) -> bool:
@@ -95,7 +94,7 @@ class WebhookRequest:
     def document(self) -> Any:
         """The body as JSON, parsed once however often it is asked for.
 
-        Raises ValueError for anything that is not strict UTF-8 JSON as `millrace.strict_json` reads it.
+        Raises ValueError for anything that is not strict UTF-8 JSON as `millrace.model.strict_json` reads it.
         """
         if self._document[0] is _UNREAD:
             self._document[0] = parse(self.body)

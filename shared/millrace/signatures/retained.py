@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .request import Headers
-from .scheme import Scheme
+from millrace.signatures.request import Headers
+from millrace.signatures.scheme import Scheme
 
 _ALWAYS = ("content-type", "content-encoding", "user-agent", "traceparent", "tracestate", "x-correlation-id")
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .presets import scheme_from
-from .scheme import Scheme
+from millrace.signatures.presets import scheme_from
+from millrace.signatures.scheme import Scheme
 
 
 @dataclass(frozen=True, slots=True)

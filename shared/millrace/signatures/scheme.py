@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from .errors import ConfigurationMissing
+from millrace.signatures.errors import ConfigurationMissing
 
 Algorithm = Literal["sha1", "sha256", "sha512"]
 Encoding = Literal["hex", "hex_upper", "base64"]
@@ -27,7 +27,7 @@ class Layout(StrEnum):
     STAMPED = "stamped"  #: `t=…,v1=…[,v1=…]` (Stripe)
 
 
-class Clock(StrEnum):
+class TimestampFormat(StrEnum):
     """How a timestamp is written."""
 
     SECONDS = "seconds"
@@ -89,7 +89,7 @@ class Scheme:
     encoding: Encoding = "hex"
     template: str = "{body}"
     form: Form = Form.TEMPLATE
-    clock: Clock = Clock.SECONDS
+    clock: TimestampFormat = TimestampFormat.SECONDS
     timestamp_field: str = ""  #: the timestamp is this field of the signed JSON body
     tolerance_seconds: int | None = None  #: None: the provider signs no time
     standard_keys: bool = False  #: secrets are `whsec_` or `whpk_`

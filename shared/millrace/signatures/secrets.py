@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
 
-from .errors import ConfigurationMissing, SecretUnavailable
-from .keys import Secret
-from .stored_secrets import parse
-from .stores import Fetch, SecretMissing, StoreSilent, powertools_fetch
+from millrace.aws.secrets import Fetch, SecretMissing, StoreSilent, powertools_fetch
+from millrace.signatures.errors import ConfigurationMissing, SecretUnavailable
+from millrace.signatures.keys import Secret
+from millrace.signatures.stored_secrets import parse
 
 MINUTE_MS = 60_000
 #: How a reference to a stored secret begins.

@@ -8,11 +8,11 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from .errors import ConfigurationMissing
-from .keys import Secret
-from .message import body_hash_parameter, digest, messages
-from .request import Headers, WebhookRequest
-from .scheme import Clock, Form, Layout, Scheme
+from millrace.signatures.errors import ConfigurationMissing
+from millrace.signatures.keys import Secret
+from millrace.signatures.message import body_hash_parameter, digest, messages
+from millrace.signatures.request import Headers, WebhookRequest
+from millrace.signatures.scheme import Form, Layout, Scheme, TimestampFormat
 
 
 def sign(
@@ -88,12 +88,12 @@ def _standard(scheme: Scheme, secret: Secret, message: bytes) -> str:
     return f"v1,{digest(scheme, secret.shared_key(), message).decode('ascii')}"
 
 
-def _stamp(clock: Clock, now_ms: int) -> str:
-    if clock is Clock.RFC3339:
+def _stamp(clock: TimestampFormat, now_ms: int) -> str:
+    if clock is TimestampFormat.RFC3339:
         from datetime import UTC, datetime
 
         return datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return str(now_ms // 1000 if clock is Clock.SECONDS else now_ms)
+    return str(now_ms // 1000 if clock is TimestampFormat.SECONDS else now_ms)
 
 
 def _dated(scheme: Scheme, body: bytes, now_ms: int) -> bytes:

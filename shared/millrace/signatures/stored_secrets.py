@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .errors import ConfigurationMissing
-from .keys import Secret
+from millrace.signatures.errors import ConfigurationMissing
+from millrace.signatures.keys import Secret
 
 _FIELDS = {"name", "value", "not_before", "not_after"}
 

@@ -14,12 +14,12 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .challenges import could_be_crc_token
-from .errors import ConfigurationMissing, Reason, SignatureInvalid
-from .keys import Secret, unbase64
-from .message import digest, messages
-from .request import MAX_HEADER_CHARACTERS, WebhookRequest
-from .scheme import ChallengeKind, Clock, Layout, Names, Scheme
+from millrace.signatures.challenges import could_be_crc_token
+from millrace.signatures.errors import ConfigurationMissing, RefusalReason, SignatureInvalid
+from millrace.signatures.keys import Secret, unbase64
+from millrace.signatures.message import digest, messages
+from millrace.signatures.request import MAX_HEADER_CHARACTERS, WebhookRequest
+from millrace.signatures.scheme import ChallengeKind, Layout, Names, Scheme, TimestampFormat
 
 _MAX_SIGNATURES = 16
 _MAX_ID_CHARACTERS = 256
@@ -63,7 +63,7 @@ def verify(scheme: Scheme, request: WebhookRequest, secrets: Sequence[Secret], n
     if signed_at is not None:
         _demand_near(scheme, signed_at, now_ms)
     if scheme.challenge is ChallengeKind.X and could_be_crc_token(request.body):
-        raise SignatureInvalid(Reason.MALFORMED)
+        raise SignatureInvalid(RefusalReason.MALFORMED)
     secret = _matching(scheme, claim, messages(scheme, request, claim.timestamp, claim.delivery_id), secrets, now_ms)
     if scheme.timestamp_field:
         signed_at = _body_clock(scheme, request)
@@ -86,7 +86,7 @@ def _matching(
             (live if secret.live(now_ms) else lapsed).append(secret)
     if live:
         return live[0]
-    raise SignatureInvalid(Reason.SECRET_NOT_LIVE if lapsed else Reason.MISMATCH)
+    raise SignatureInvalid(RefusalReason.SECRET_NOT_LIVE if lapsed else RefusalReason.MISMATCH)
 
 
 def _made(scheme: Scheme, secret: Secret, claim: _Claim, message: bytes) -> int:
@@ -111,12 +111,12 @@ def _read(scheme: Scheme, request: WebhookRequest) -> _Claim:
         stamp = headers.one(names.timestamp)
     delivery_id = headers.one(names.id) if scheme.signs_id else ""
     if scheme.signs_id and not _plain(delivery_id):
-        raise SignatureInvalid(Reason.MALFORMED)
+        raise SignatureInvalid(RefusalReason.MALFORMED)
     prefix = "v1," if scheme.layout is Layout.SPACES else scheme.prefix
     claimed = tuple(_ascii(item.removeprefix(prefix)) for item in items if item.startswith(prefix))
     asymmetric = tuple(_ascii(item.removeprefix("v1a,")) for item in items if item.startswith("v1a,"))
     if not (claimed or asymmetric) or len(items) > _MAX_SIGNATURES:
-        raise SignatureInvalid(Reason.MALFORMED)
+        raise SignatureInvalid(RefusalReason.MALFORMED)
     return _Claim(claimed, asymmetric if scheme.standard_keys else (), stamp, delivery_id)
 
 
@@ -135,7 +135,7 @@ def _split(scheme: Scheme, value: str) -> tuple[str, list[str]]:
         return "", items
     stamps = [item.removeprefix("t=") for item in items if item.startswith("t=")]
     if len(stamps) != 1 or not stamps[0]:
-        raise SignatureInvalid(Reason.MALFORMED)
+        raise SignatureInvalid(RefusalReason.MALFORMED)
     return stamps[0], items
 
 
@@ -149,13 +149,13 @@ def _plain(text: str) -> bool:
     return 0 < len(text) <= _MAX_ID_CHARACTERS and text.isascii() and text.isprintable() and " " not in text
 
 
-def _clock_reading(clock: Clock, text: str) -> int:
+def _clock_reading(clock: TimestampFormat, text: str) -> int:
     """A timestamp header in milliseconds; digits that int() would also take from other scripts are refused."""
-    if clock is Clock.RFC3339:
+    if clock is TimestampFormat.RFC3339:
         return _rfc3339(text)
     if not (text.isascii() and text.isdigit() and len(text) <= 16):
-        raise SignatureInvalid(Reason.MALFORMED)
-    return int(text) * (1000 if clock is Clock.SECONDS else 1)
+        raise SignatureInvalid(RefusalReason.MALFORMED)
+    return int(text) * (1000 if clock is TimestampFormat.SECONDS else 1)
 
 
 def _rfc3339(text: str) -> int:
@@ -166,25 +166,25 @@ def _rfc3339(text: str) -> int:
     digits = rest.rstrip("Z")
     shaped = text.isascii() and text.endswith("Z") and (digits.isdigit() if dot else whole.endswith("Z"))
     if not shaped or len(text) > 40 or len(whole.rstrip("Z")) != 19:
-        raise SignatureInvalid(Reason.MALFORMED)
+        raise SignatureInvalid(RefusalReason.MALFORMED)
     try:
         read = datetime.fromisoformat(f"{whole.rstrip('Z')}.{digits[:6]:0<6}+00:00")
     except ValueError:
-        raise SignatureInvalid(Reason.MALFORMED) from None
+        raise SignatureInvalid(RefusalReason.MALFORMED) from None
     return int(read.timestamp() * 1000)
 
 
 def _body_clock(scheme: Scheme, request: WebhookRequest) -> int:
     stamp = request.object_document().get(scheme.timestamp_field)
     if type(stamp) is not int:
-        raise SignatureInvalid(Reason.MALFORMED)
-    return stamp if scheme.clock is Clock.MILLISECONDS else stamp * 1000
+        raise SignatureInvalid(RefusalReason.MALFORMED)
+    return stamp if scheme.clock is TimestampFormat.MILLISECONDS else stamp * 1000
 
 
 def _demand_near(scheme: Scheme, signed_at_ms: int, now_ms: int) -> None:
     """Too old could be a replay; too new would be one that can be replayed for longer."""
     if abs(now_ms - signed_at_ms) > (scheme.tolerance_seconds or 0) * 1000:
-        raise SignatureInvalid(Reason.TIMESTAMP_OUTSIDE_TOLERANCE)
+        raise SignatureInvalid(RefusalReason.TIMESTAMP_OUTSIDE_TOLERANCE)
 
 
 def _delivery(scheme: Scheme, request: WebhookRequest, claim: _Claim) -> tuple[str | None, bool]:

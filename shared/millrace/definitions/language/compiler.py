@@ -11,7 +11,7 @@ from millrace.definitions.language import syntax
 from millrace.definitions.language.linking import link
 from millrace.definitions.language.parser import Parsed, decode, parse
 from millrace.definitions.language.queues import CheckedQueue, check_queue
-from millrace.definitions.language.settings import Settings
+from millrace.definitions.language.settings import BlockReader
 from millrace.definitions.language.source import Code, Diagnostic, Report, Severity
 from millrace.definitions.language.webhooks import CheckedWebhook, check_webhook
 from millrace.definitions.loading import FORMAT
@@ -53,34 +53,34 @@ class _Compiler:
         self._webhooks: dict[str, CheckedWebhook] = {}
 
     def add(self, parsed: Parsed) -> None:
-        top = Settings(parsed, self.report, "file", parsed.file.blocks)
+        top = BlockReader(parsed, self.report, "file", parsed.file.blocks)
         for block in top.blocks.get("app", ()):
             name = top.label(block)
-            app = Settings(parsed, self.report, "app", block.members)
+            app = BlockReader(parsed, self.report, "app", block.members)
             for queue in app.blocks.get("queue", ()):
                 self._add_queue(queue, "" if name is None else name.text, app)
             for webhook in app.blocks.get("webhook", ()):
                 self._add_webhook(webhook, "" if name is None else name.text, app)
 
-    def _add_queue(self, block: syntax.Block, app: str, outer: Settings) -> None:
+    def _add_queue(self, block: syntax.Block, app: str, outer: BlockReader) -> None:
         name = outer.label(block)
         if name is None:
             return
         if name.text in self._queues:
             self._refuse_second("queue", name, outer, self._queues[name.text].settings)
-        checked = check_queue(name, app, Settings(outer.parsed, self.report, "queue", block.members))
+        checked = check_queue(name, app, BlockReader(outer.parsed, self.report, "queue", block.members))
         self._queues.setdefault(name.text, checked)
 
-    def _add_webhook(self, block: syntax.Block, app: str, outer: Settings) -> None:
+    def _add_webhook(self, block: syntax.Block, app: str, outer: BlockReader) -> None:
         name = outer.label(block)
         if name is None:
             return
         if name.text in self._webhooks:
             self._refuse_second("webhook", name, outer, self._webhooks[name.text].settings)
-        checked = check_webhook(name, app, Settings(outer.parsed, self.report, "webhook", block.members))
+        checked = check_webhook(name, app, BlockReader(outer.parsed, self.report, "webhook", block.members))
         self._webhooks.setdefault(name.text, checked)
 
-    def _refuse_second(self, kind: str, name: syntax.Word, outer: Settings, first: Settings) -> None:
+    def _refuse_second(self, kind: str, name: syntax.Word, outer: BlockReader, first: BlockReader) -> None:
         where = f"the first is in {first.parsed.source.path}"
         message = f"there are two {kind}s named `{name.text}`"
         outer.error(name.span, Code.DUPLICATE, message, f"{where}: rename one of them")

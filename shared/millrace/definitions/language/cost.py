@@ -39,13 +39,13 @@ def nodes(expr: Expr) -> Iterator[Expr]:
         yield from nodes(child)
 
 
-def comprehensions(expr: Expr) -> Iterator[syntax.Call]:
+def comprehensions(expr: Expr) -> Iterator[syntax.CallExpr]:
     for node in nodes(expr):
-        if isinstance(node, syntax.Call) and _is_comprehension(node):
+        if isinstance(node, syntax.CallExpr) and _is_comprehension(node):
             yield node
 
 
-def _is_comprehension(call: syntax.Call) -> bool:
+def _is_comprehension(call: syntax.CallExpr) -> bool:
     return call.function.text in MACROS and len(call.arguments) == 2
 
 
@@ -85,16 +85,16 @@ def growth(expr: Expr) -> int:
     match expr:
         case syntax.Select() | syntax.Index():
             return growth(expr.operand)
-        case syntax.Call(receiver=None):
+        case syntax.CallExpr(receiver=None):
             return max(1, sum(growth(argument) for argument in expr.arguments))
-        case syntax.Call() if expr.receiver is not None:
+        case syntax.CallExpr() if expr.receiver is not None:
             body = growth(expr.arguments[-1]) if expr.function.text == "map" and expr.arguments else 1
             return growth(expr.receiver) * body
     return max(1, sum(growth(child) for child in children(expr)))
 
 
 def _cost(expr: Expr) -> Cost:
-    if isinstance(expr, syntax.Call) and _is_comprehension(expr):
+    if isinstance(expr, syntax.CallExpr) and _is_comprehension(expr):
         return _comprehension_cost(expr)
     total = Cost(linear=sum(growth(child) for child in children(expr)))
     for child in children(expr):
@@ -102,7 +102,7 @@ def _cost(expr: Expr) -> Cost:
     return total
 
 
-def _comprehension_cost(call: syntax.Call) -> Cost:
+def _comprehension_cost(call: syntax.CallExpr) -> Cost:
     receiver = call.receiver
     body, variable, copying = call.arguments[-1], _variable(call), call.function.text in ("map", "filter")
     items = 1 if receiver is None else growth(receiver)
@@ -115,7 +115,7 @@ def _comprehension_cost(call: syntax.Call) -> Cost:
     return cost + Cost(squared=items * each + (items * items if copying else 0), cubed=cubed)
 
 
-def _variable(call: syntax.Call) -> str:
+def _variable(call: syntax.CallExpr) -> str:
     variable = call.arguments[0]
     return variable.text if isinstance(variable, syntax.Name) else ""
 
@@ -147,7 +147,7 @@ def _is_own(expr: Expr, variable: str) -> bool:
     for node in nodes(expr):
         if isinstance(node, syntax.Name) and node.text != variable:
             return False
-        if isinstance(node, syntax.Call) and node.function.text == "matches":
+        if isinstance(node, syntax.CallExpr) and node.function.text == "matches":
             return False
     return True
 

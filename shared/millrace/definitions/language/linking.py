@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from millrace.definitions.language.queues import CheckedQueue
-from millrace.definitions.language.settings import Settings
+from millrace.definitions.language.settings import BlockReader
 from millrace.definitions.language.source import Code, did_you_mean
 from millrace.definitions.language.syntax import Word
 from millrace.definitions.language.webhooks import CheckedWebhook, check_webhook_fields
@@ -25,7 +25,7 @@ def link(queues: dict[str, CheckedQueue], webhooks: dict[str, CheckedWebhook]) -
     _warn_of_loose_ends(queues, webhooks)
 
 
-def _resolve(word: Word, settings: Settings, queues: dict[str, CheckedQueue]) -> CheckedQueue | None:
+def _resolve(word: Word, settings: BlockReader, queues: dict[str, CheckedQueue]) -> CheckedQueue | None:
     found = queues.get(word.text)
     if found is None:
         hint = did_you_mean(word.text, tuple(queues), f"define it: `queue {word.text} {{ … }}`")

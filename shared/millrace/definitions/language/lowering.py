@@ -113,7 +113,7 @@ def _check_with_engine(parsed: Parsed, expr: Expr, text: str, report: Report) ->
         report.error(parsed.source, expr.span, Code.TYPE, f"the CEL engine refuses this: {exc}")
     in_bodies = {node.span for call in comprehensions(expr) for node in nodes(call.arguments[-1])}
     for node in nodes(expr):
-        if isinstance(node, syntax.Call) and node.function.text == "matches":
+        if isinstance(node, syntax.CallExpr) and node.function.text == "matches":
             pattern = node.arguments[0]
             problem = pattern_problem(str(getattr(pattern, "value", "")), in_body=node.span in in_bodies)
             if problem:
@@ -145,7 +145,7 @@ class _Former:
                 return self._map(expr)
             case syntax.Binary():
                 return self._comparison(expr)
-            case syntax.Call():
+            case syntax.CallExpr():
                 return self._call(expr)
         return None
 
@@ -189,7 +189,7 @@ class _Former:
             return self._over("in", (expr.left, expr.right)) if scalar else None
         return None
 
-    def _call(self, expr: syntax.Call) -> dict[str, Any] | None:
+    def _call(self, expr: syntax.CallExpr) -> dict[str, Any] | None:
         name = expr.function.text
         if name == "has":
             steps = self._steps(expr.arguments[0])

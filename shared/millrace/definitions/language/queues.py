@@ -8,7 +8,7 @@ from typing import Any
 from millrace.definitions.language import syntax
 from millrace.definitions.language.lowering import lower
 from millrace.definitions.language.message_types import resolve_record
-from millrace.definitions.language.settings import Settings
+from millrace.definitions.language.settings import BlockReader
 from millrace.definitions.language.source import Code, did_you_mean
 from millrace.definitions.language.syntax import Expr, Literal, Word
 from millrace.definitions.language.targets import compile_target
@@ -19,7 +19,7 @@ from millrace.definitions.language.vocabulary import (
     MAX_PROJECT_CHARACTERS,
 )
 from millrace.definitions.message_type import RecordType
-from millrace.spec import PRIORITIES, Delivery, Idempotency, Jitter, Ordering, QueueSpec, Retention
+from millrace.model.queue_spec import PRIORITIES, Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
 
 _DEFAULT = QueueSpec("")
 _ORDERINGS = tuple(ordering.value for ordering in Ordering)
@@ -30,7 +30,7 @@ class CheckedQueue:
     """A compiled queue, with the names that linking must still find."""
 
     name: Word
-    settings: Settings
+    settings: BlockReader
     message_type: RecordType
     compiled: dict[str, Any]
     dead_letter_queue: Word | None
@@ -39,7 +39,7 @@ class CheckedQueue:
     drained_by_api: bool
 
 
-def check_queue(name: Word, app: str, settings: Settings) -> CheckedQueue:
+def check_queue(name: Word, app: str, settings: BlockReader) -> CheckedQueue:
     """One queue. Everything wrong inside it is reported; defaults stand in."""
     message_type = _message_type(name, settings)
     delivery = settings.block("delivery")
@@ -91,7 +91,7 @@ def check_queue(name: Word, app: str, settings: Settings) -> CheckedQueue:
     )
 
 
-def _message_type(name: Word, settings: Settings) -> RecordType:
+def _message_type(name: Word, settings: BlockReader) -> RecordType:
     if settings.types is not None:
         return resolve_record(settings.types.fields, settings.error, top=True)
     hint = "write `message_type { payload: json }`"
@@ -99,20 +99,20 @@ def _message_type(name: Word, settings: Settings) -> RecordType:
     return RecordType({})
 
 
-def _optional(settings: Settings, name: str, message_type: RecordType, *kinds: str) -> Any:
+def _optional(settings: BlockReader, name: str, message_type: RecordType, *kinds: str) -> Any:
     expr = settings.expression(name)
     return None if expr is None else _lowered(settings, expr, message_type, f"`{name}`", *kinds)
 
 
-def _lowered(settings: Settings, expr: Expr, message_type: RecordType, purpose: str, *kinds: str) -> Any:
+def _lowered(settings: BlockReader, expr: Expr, message_type: RecordType, purpose: str, *kinds: str) -> Any:
     return lower(settings.parsed, expr, message_type, settings.report, purpose, *kinds)
 
 
-def _ordering(message_type: RecordType, settings: Settings) -> tuple[str, Any]:
+def _ordering(message_type: RecordType, settings: BlockReader) -> tuple[str, Any]:
     """The ordering and the compiled key: the order's own, or the one that `key:` names for fairness."""
     written = settings.expression("ordering")
     fairness = settings.expression("key")
-    if isinstance(written, syntax.Call) and written.function.text == Ordering.PER_KEY and written.receiver is None:
+    if isinstance(written, syntax.CallExpr) and written.function.text == Ordering.PER_KEY and written.receiver is None:
         if fairness is not None:
             settings.error(settings.span_of("key"), Code.DUPLICATE, "per_key(…) is the key already", "remove `key`")
         if len(written.arguments) != 1:
@@ -132,7 +132,7 @@ def _ordering(message_type: RecordType, settings: Settings) -> tuple[str, Any]:
     return str(ordering), _lowered(settings, fairness, message_type, "a key", "string", "int")
 
 
-def _shards(ordering: str, settings: Settings) -> int:
+def _shards(ordering: str, settings: BlockReader) -> int:
     shards = settings.whole("shards", _DEFAULT.shards)
     if ordering == Ordering.FIFO and shards != 1:
         hint = "remove `shards`, or write `ordering: per_key(…)` to keep order within a key"
@@ -141,7 +141,7 @@ def _shards(ordering: str, settings: Settings) -> int:
     return shards
 
 
-def _priority(settings: Settings) -> int:
+def _priority(settings: BlockReader) -> int:
     value = settings.expression("priority")
     if isinstance(value, syntax.Name):
         if value.text in PRIORITIES:
@@ -154,7 +154,7 @@ def _priority(settings: Settings) -> int:
     return settings.whole("priority", _DEFAULT.priority)
 
 
-def _labels(settings: Settings) -> list[str]:
+def _labels(settings: BlockReader) -> list[str]:
     value = settings.expression("labels")
     if value is None or isinstance(value, syntax.Invalid):
         return []
@@ -170,7 +170,7 @@ def _labels(settings: Settings) -> list[str]:
     return labels
 
 
-def _retention(settings: Settings) -> dict[str, Any]:
+def _retention(settings: BlockReader) -> dict[str, Any]:
     default = Retention()
     return {
         "max_age_seconds": settings.whole("max_age_seconds", default.max_age_seconds),
@@ -179,8 +179,8 @@ def _retention(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _delivery(settings: Settings, queue: Settings) -> dict[str, Any]:
-    default = Delivery()
+def _delivery(settings: BlockReader, queue: BlockReader) -> dict[str, Any]:
+    default = RetryPolicy()
     jitters = tuple(jitter.value for jitter in Jitter)
     initial = settings.whole("initial_backoff_ms", default.initial_backoff_ms)
     longest = settings.whole("max_backoff_ms", max(default.max_backoff_ms, initial))
@@ -198,7 +198,7 @@ def _delivery(settings: Settings, queue: Settings) -> dict[str, Any]:
     }
 
 
-def _idempotency(settings: Settings) -> dict[str, Any]:
+def _idempotency(settings: BlockReader) -> dict[str, Any]:
     default = Idempotency()
     return {
         "window_seconds": settings.whole("window_seconds", default.window_seconds),
@@ -206,7 +206,7 @@ def _idempotency(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _rate(settings: Settings) -> float | None:
+def _rate(settings: BlockReader) -> float | None:
     limit = settings.block("rate_limit")
     if "rate_limit" in settings.blocks and not limit.has("per_second"):
         span = settings.blocks["rate_limit"][0].span

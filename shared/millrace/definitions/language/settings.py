@@ -14,7 +14,7 @@ from millrace.definitions.spelling import format_time, parse_time
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}", re.ASCII)
 
 
-class Settings:
+class BlockReader:
     """The members of one block. Every reader gives the default where the setting is absent or was reported."""
 
     def __init__(self, parsed: Parsed, report: Report, kind: str, members: tuple[syntax.Member, ...]) -> None:
@@ -75,12 +75,12 @@ class Settings:
         self.error(word.span, Code.DUPLICATE, f"`{word.text}` stands here twice", "remove one of them")
         return True
 
-    def block(self, kind: str) -> Settings:
+    def block(self, kind: str) -> BlockReader:
         """The settings of an inner block that stands at most once; none where it is absent."""
         found = self.blocks.get(kind, [])
         if found and found[0].label is not None:
             self.error(found[0].label.span, Code.UNKNOWN, f"`{kind}` has no name", f"write `{kind} {{ … }}`")
-        return Settings(self.parsed, self.report, kind, found[0].members if found else ())
+        return BlockReader(self.parsed, self.report, kind, found[0].members if found else ())
 
     def has(self, name: str) -> bool:
         return name in self._properties

@@ -51,7 +51,7 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallExpr:
     """`function(arguments)`, or `receiver.function(arguments)`."""
 
     receiver: Expr | None
@@ -120,7 +120,7 @@ class Invalid:
 
 
 Expr: TypeAlias = (
-    Literal | Name | Select | Index | Call | Unary | Binary | Logical | Ternary | ListExpr | MapExpr | Invalid
+    Literal | Name | Select | Index | CallExpr | Unary | Binary | Logical | Ternary | ListExpr | MapExpr | Invalid
 )
 
 
@@ -131,7 +131,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return (expr.operand,)
         case Index():
             return (expr.operand, expr.index)
-        case Call():
+        case CallExpr():
             return (() if expr.receiver is None else (expr.receiver,)) + expr.arguments
         case Unary():
             return (expr.operand,)

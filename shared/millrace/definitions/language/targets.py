@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from millrace.definitions.language import syntax
 from millrace.definitions.language.lowering import lower
-from millrace.definitions.language.settings import Settings
+from millrace.definitions.language.settings import BlockReader
 from millrace.definitions.language.source import Code, did_you_mean
 from millrace.definitions.language.syntax import Word
 from millrace.definitions.message_type import RecordType
@@ -20,7 +20,7 @@ _LAMBDA = re.compile(r"[A-Za-z0-9:_$-]{1,170}", re.ASCII)
 MAX_MAPPED_FIELDS = 100
 
 
-def compile_target(mapping: syntax.Mapping, message_type: RecordType, settings: Settings) -> dict[str, Any] | None:
+def compile_target(mapping: syntax.Mapping, message_type: RecordType, settings: BlockReader) -> dict[str, Any] | None:
     """The compiled target, or None where its kind or destination is wrong (then it was reported)."""
     kind = mapping.kind.text
     if kind not in _KINDS:
@@ -32,7 +32,7 @@ def compile_target(mapping: syntax.Mapping, message_type: RecordType, settings: 
     return None if name is None else {"kind": kind, "name": name, "input": mapped}
 
 
-def _fields(fields: tuple[syntax.Property, ...], message_type: RecordType, settings: Settings) -> dict[str, Any]:
+def _fields(fields: tuple[syntax.Property, ...], message_type: RecordType, settings: BlockReader) -> dict[str, Any]:
     compiled: dict[str, Any] = {}
     for field in fields:
         name = field.name
@@ -46,7 +46,7 @@ def _fields(fields: tuple[syntax.Property, ...], message_type: RecordType, setti
     return compiled
 
 
-def _destination(kind: str, written: object, settings: Settings) -> str | None:
+def _destination(kind: str, written: object, settings: BlockReader) -> str | None:
     examples = {
         "command": "command Entity.Name { … }",
         "queue": "queue Name { … }",

@@ -192,7 +192,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, syntax.File]):
         depth = self._depth(_span(meta), *operands)
         if depth is None:
             return _too_deep(_span(meta))
-        return syntax.Call(receiver, function, arguments, _span(meta), depth)
+        return syntax.CallExpr(receiver, function, arguments, _span(meta), depth)
 
     def list_expr(self, meta: Meta, parts: list[Any]) -> Expr:
         items = parts[0] or ()

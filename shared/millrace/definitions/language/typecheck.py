@@ -202,7 +202,7 @@ class TypeChecker:
             )
         return left
 
-    def _call(self, expr: syntax.Call) -> Type:
+    def _call(self, expr: syntax.CallExpr) -> Type:
         name = expr.function.text
         if name == "has":
             return self._has(expr)
@@ -220,13 +220,13 @@ class TypeChecker:
                 return signature.result
         return self._wrong(expr.span, f"`{name}` is not called like this", f"write {usage(name)}")
 
-    def _has(self, expr: syntax.Call) -> Type:
+    def _has(self, expr: syntax.CallExpr) -> Type:
         if expr.receiver is not None or len(expr.arguments) != 1 or not isinstance(expr.arguments[0], syntax.Select):
             return self._wrong(expr.span, "`has` asks for a field", "write has(payload.field)")
         self.infer(expr.arguments[0])
         return BOOL
 
-    def _macro(self, expr: syntax.Call, receiver: Expr) -> Type:
+    def _macro(self, expr: syntax.CallExpr, receiver: Expr) -> Type:
         name = expr.function.text
         over = self.require(receiver, ("list", "map"), f"what `{name}` goes through")
         variable, body = expr.arguments if len(expr.arguments) == 2 else (None, None)
@@ -245,7 +245,7 @@ class TypeChecker:
         inner.require(body, ("bool",), f"the body of `{name}`")
         return ListType(element) if name == "filter" else BOOL
 
-    def _check_literal_argument(self, expr: syntax.Call) -> None:
+    def _check_literal_argument(self, expr: syntax.CallExpr) -> None:
         """What is written as text and can be judged now: times, durations. A pattern must be text, never data."""
         name = expr.function.text
         argument = expr.arguments[0] if len(expr.arguments) == 1 else None
@@ -274,5 +274,5 @@ _HANDLERS: dict[type, Callable[[TypeChecker, Any], Type]] = {
     syntax.ListExpr: TypeChecker._list,
     syntax.MapExpr: TypeChecker._map,
     syntax.Binary: TypeChecker._binary,
-    syntax.Call: TypeChecker._call,
+    syntax.CallExpr: TypeChecker._call,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from millrace.spec import MAX_BODY_BYTES, MAX_PRIORITY
+from millrace.model.queue_spec import MAX_BODY_BYTES, MAX_PRIORITY
 
 
 class Words(NamedTuple):

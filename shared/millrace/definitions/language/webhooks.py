@@ -8,18 +8,18 @@ from typing import Any
 
 from millrace.definitions.language import syntax
 from millrace.definitions.language.message_types import WEBHOOK_MESSAGE, resolve_record
-from millrace.definitions.language.settings import Settings
+from millrace.definitions.language.settings import BlockReader
 from millrace.definitions.language.source import Code, Span, did_you_mean
 from millrace.definitions.language.syntax import Word
 from millrace.definitions.language.targets import compile_target
 from millrace.definitions.language.vocabulary import LIMITS
 from millrace.definitions.message_type import RecordType
-from millrace.definitions.model import SecretSource, TargetKind
+from millrace.definitions.model import SecretKind, TargetKind
 from millrace.signatures.errors import ConfigurationMissing
 from millrace.signatures.presets import PRESETS, scheme_from
-from millrace.signatures.scheme import Clock
+from millrace.signatures.scheme import TimestampFormat
 
-_SOURCES = tuple(source.value for source in SecretSource)
+_SOURCES = tuple(source.value for source in SecretKind)
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
 
@@ -29,12 +29,12 @@ class CheckedWebhook:
     """A compiled webhook, with the queue that linking must still find."""
 
     name: Word
-    settings: Settings
+    settings: BlockReader
     compiled: dict[str, Any]
     queue: Word | None
 
 
-def check_webhook(name: Word, app: str, settings: Settings) -> CheckedWebhook:
+def check_webhook(name: Word, app: str, settings: BlockReader) -> CheckedWebhook:
     """One webhook. Everything wrong inside it is reported."""
     queue = settings.reference("queue")
     message_type = _message_type(queue, settings)
@@ -58,7 +58,7 @@ def check_webhook(name: Word, app: str, settings: Settings) -> CheckedWebhook:
     return CheckedWebhook(name, settings, compiled, queue)
 
 
-def _message_type(queue: Word | None, settings: Settings) -> RecordType:
+def _message_type(queue: Word | None, settings: BlockReader) -> RecordType:
     if settings.types is None:
         return WEBHOOK_MESSAGE
     record = resolve_record(settings.types.fields, settings.error, top=True)
@@ -69,7 +69,7 @@ def _message_type(queue: Word | None, settings: Settings) -> RecordType:
     return record
 
 
-def check_webhook_fields(record: RecordType, settings: Settings, types: syntax.TypeBlock | None) -> None:
+def check_webhook_fields(record: RecordType, settings: BlockReader, types: syntax.TypeBlock | None) -> None:
     """A webhook fills four fields; a message type that needs others would refuse every call."""
     if types is None:
         return
@@ -89,7 +89,7 @@ def check_webhook_fields(record: RecordType, settings: Settings, types: syntax.T
 _JSON = WEBHOOK_MESSAGE.fields["payload"].type
 
 
-def _target(name: Word, queue: Word | None, message_type: RecordType, settings: Settings) -> Any:
+def _target(name: Word, queue: Word | None, message_type: RecordType, settings: BlockReader) -> Any:
     mappings = settings.mappings
     if queue is not None:
         if mappings:
@@ -117,7 +117,7 @@ def _target(name: Word, queue: Word | None, message_type: RecordType, settings: 
     return compile_target(mappings[0], message_type, settings)
 
 
-def _verification(name: Word, settings: Settings) -> tuple[str | None, dict[str, Any] | None]:
+def _verification(name: Word, settings: BlockReader) -> tuple[str | None, dict[str, Any] | None]:
     """The preset, or the settings of a scheme without one. Saying nothing is an error: it would accept anybody."""
     ways = [way for way in ("provider", "verify") if settings.has(way)]
     ways += ["verify_hmac"] if "verify_hmac" in settings.blocks else []
@@ -133,7 +133,7 @@ def _verification(name: Word, settings: Settings) -> tuple[str | None, dict[str,
     return _provider(settings), None
 
 
-def _provider(settings: Settings) -> str | None:
+def _provider(settings: BlockReader) -> str | None:
     provider = settings.choice("provider", tuple(PRESETS), None)
     if settings.has("tolerance_seconds") and provider is not None and not PRESETS[provider].timed:
         message = f"{provider} signs no time, so none can be too old"
@@ -141,7 +141,7 @@ def _provider(settings: Settings) -> str | None:
     return provider
 
 
-def _hmac(settings: Settings, place: Word) -> tuple[str | None, dict[str, Any] | None]:
+def _hmac(settings: BlockReader, place: Word) -> tuple[str | None, dict[str, Any] | None]:
     """The settings of a scheme; or the provider's own, where only a header is named and it is a provider's."""
     if not settings.has("header"):
         hint = 'write `header: "X-Signature"`'
@@ -154,7 +154,7 @@ def _hmac(settings: Settings, place: Word) -> tuple[str | None, dict[str, Any] |
         "encoding": settings.choice("encoding", ("hex", "hex_upper", "base64"), None),
         "separator": settings.choice("separator", (",",), None),
         "timestamp_header": _header("timestamp_header", settings),
-        "timestamp_unit": settings.choice("timestamp_unit", tuple(Clock), None),
+        "timestamp_unit": settings.choice("timestamp_unit", tuple(TimestampFormat), None),
         "tolerance_seconds": _whole_if_given("tolerance_seconds", settings),
         "template": settings.text("template"),
         "id_header": _header("id_header", settings),
@@ -171,7 +171,7 @@ def _hmac(settings: Settings, place: Word) -> tuple[str | None, dict[str, Any] |
     return (None, given) if scheme.name == "generic" else (scheme.name, None)
 
 
-def _header(name: str, settings: Settings) -> str | None:
+def _header(name: str, settings: BlockReader) -> str | None:
     header = settings.text(name, 100)
     if header is not None and _HEADER.fullmatch(header) is None:
         settings.error(settings.span_of(name), Code.TYPE, f"`{name}` is not the name of a header")
@@ -179,11 +179,11 @@ def _header(name: str, settings: Settings) -> str | None:
     return header
 
 
-def _whole_if_given(name: str, settings: Settings) -> int | None:
+def _whole_if_given(name: str, settings: BlockReader) -> int | None:
     return settings.whole(name, int(LIMITS[name][0])) if settings.has(name) else None
 
 
-def _secrets(settings: Settings) -> list[dict[str, Any]]:
+def _secrets(settings: BlockReader) -> list[dict[str, Any]]:
     secrets = []
     for value in settings.values("secret_env"):
         name = settings.text_of(value, "secret_env")
@@ -197,19 +197,19 @@ def _secrets(settings: Settings) -> list[dict[str, Any]]:
     return [secret for secret in secrets if secret is not None]
 
 
-def _verify_token(settings: Settings) -> dict[str, Any] | None:
+def _verify_token(settings: BlockReader) -> dict[str, Any] | None:
     text = settings.text("verify_token")
     value = settings.expression("verify_token")
     return None if text is None or value is None else _secret(text, value.span, settings)
 
 
-def _secret_block(block: syntax.Block, settings: Settings) -> dict[str, Any] | None:
+def _secret_block(block: syntax.Block, settings: BlockReader) -> dict[str, Any] | None:
     label = block.label
     if not isinstance(label, syntax.Literal) or not isinstance(label.value, str):
         hint = 'write `secret "env:NAME" { … }`'
         settings.error(block.kind.span, Code.TYPE, "a secret is named by a string", hint)
         return None
-    inner = Settings(settings.parsed, settings.report, "secret", block.members)
+    inner = BlockReader(settings.parsed, settings.report, "secret", block.members)
     valid_from, valid_until = inner.time("valid_from"), inner.time("valid_until")
     if valid_from is not None and valid_until is not None and valid_until <= valid_from:
         settings.error(block.span, Code.RANGE, "the secret is never valid: it ends before it starts")
@@ -217,20 +217,20 @@ def _secret_block(block: syntax.Block, settings: Settings) -> dict[str, Any] | N
     return None if secret is None else {**secret, "valid_from": valid_from, "valid_until": valid_until}
 
 
-def _secret(text: str, span: Span, settings: Settings) -> dict[str, Any] | None:
+def _secret(text: str, span: Span, settings: BlockReader) -> dict[str, Any] | None:
     """A secret's place. The secret itself never stands in a definition."""
     source, colon, name = text.partition(":")
     if not colon or source not in _SOURCES or not name or not name.isprintable() or " " in name:
         hint = did_you_mean(source, _SOURCES, 'write "env:NAME", "secretsmanager:name" or "ssm:/name"')
         settings.error(span, Code.TYPE, "a secret is named by its place, never written here", hint)
         return None
-    if source == SecretSource.ENV and _ENVIRONMENT_NAME.fullmatch(name) is None:
+    if source == SecretKind.ENV and _ENVIRONMENT_NAME.fullmatch(name) is None:
         settings.error(span, Code.TYPE, "this is not the name of an environment variable", 'write "env:NAME"')
         return None
     return {"source": source, "name": name, "valid_from": None, "valid_until": None}
 
 
-def _public_url(settings: Settings) -> str | None:
+def _public_url(settings: BlockReader) -> str | None:
     url = settings.text("public_url", 2_000)
     if url is not None and not url.startswith("https://"):
         hint = 'write `public_url: "https://…"`'

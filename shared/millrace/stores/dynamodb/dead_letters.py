@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from millrace.message import DeadLetter
-from millrace.store import Page
-from millrace.stores.dynamodb.calls import Calls, ConditionFailed
+from millrace.model.message import DeadLetter
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.entries import JUST_AFTER
 from millrace.stores.dynamodb.items import dead_letter_key, dead_letter_of
+from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
 from millrace.stores.dynamodb.tables import DeadLetterItem, Requests
+from millrace.stores.interface import Page
 
 
 class DeadLetters:
     """Dead letters of a queue, in the order in which they failed."""
 
-    _calls: Calls
+    _calls: RetryingClient
     _requests: Requests
     _names: TableNames
 

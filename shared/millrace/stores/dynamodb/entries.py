@@ -8,12 +8,10 @@ from uuid import uuid4
 
 from pynamodb.expressions.condition import Condition
 
-from millrace.clock import Clock
-from millrace.errors import StoreUnavailable
-from millrace.message import DeadLetter, Document, Entry, Place, Whereabouts
-from millrace.store import APPLIED, Outcome, Page, Refused, Unknown
+from millrace.model.clock import Clock
+from millrace.model.errors import StoreUnavailable
+from millrace.model.message import DeadLetter, Entry, MessageLocation, Place, WorkflowState
 from millrace.stores.dynamodb import statements
-from millrace.stores.dynamodb.calls import DUPLICATE, Answer, Calls, CancelledByCondition, ConditionFailed
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.items import (
     Item,
@@ -27,7 +25,15 @@ from millrace.stores.dynamodb.items import (
     place_key,
     whereabouts_item,
 )
+from millrace.stores.dynamodb.retrying_client import (
+    DUPLICATE,
+    CancelledByCondition,
+    ConditionFailed,
+    RetryingClient,
+    StatementResult,
+)
 from millrace.stores.dynamodb.tables import DocumentItem, EntryItem, Requests
+from millrace.stores.interface import APPLIED, Page, Refused, Unknown, WriteResult
 
 #: Sorts right behind a key, before every longer one that begins with it: no key holds control characters.
 JUST_AFTER = "\x01"
@@ -36,13 +42,13 @@ JUST_AFTER = "\x01"
 class Entries:
     """The queue table's entries."""
 
-    _calls: Calls
+    _calls: RetryingClient
     _requests: Requests
     _names: TableNames
     _clock: Clock
 
     # -- enqueue --
-    def put_entries(self, entries: Sequence[Entry]) -> list[Outcome[Entry]]:
+    def put_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
         table = self._names.queue
         if len(entries) == 1:
             request = self._requests.put(table, entry_item(entries[0]), EntryItem.pk.does_not_exist())
@@ -51,7 +57,7 @@ class Entries:
         answers = self._with_old_items(answers, entries)
         return [self._outcome(answer, entry, self._is_mine) for answer, entry in zip(answers, entries, strict=True)]
 
-    def _with_old_items(self, answers: list[Answer], entries: Sequence[Entry]) -> list[Answer]:
+    def _with_old_items(self, answers: list[StatementResult], entries: Sequence[Entry]) -> list[StatementResult]:
         """An insert that found its place taken does not say by what: read all those at once."""
         taken = {entry.place for answer, entry in zip(answers, entries, strict=True) if answer.code == DUPLICATE}
         try:
@@ -60,11 +66,11 @@ class Entries:
             return answers
         there = {Place(item["pk"]["S"], item["sk"]["S"]): item for item in items}
         return [
-            Answer("ConditionalCheckFailed", there.get(entry.place)) if answer.code == DUPLICATE else answer
+            StatementResult("ConditionalCheckFailed", there.get(entry.place)) if answer.code == DUPLICATE else answer
             for answer, entry in zip(answers, entries, strict=True)
         ]
 
-    def drop_entries(self, entries: Sequence[Entry]) -> list[Outcome[Entry]]:
+    def drop_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
         table = self._names.queue
         if len(entries) == 1:
             entry = entries[0]
@@ -107,7 +113,7 @@ class Entries:
         keys = [place_key(place) for place in dict.fromkeys(places)]
         return {entry.place: entry for entry in map(entry_of, self._calls.read_all(self._names.queue, keys))}
 
-    def claim_entries(self, claimed: Sequence[Entry], now: int) -> list[Outcome[Entry]]:
+    def claim_entries(self, claimed: Sequence[Entry], now: int) -> list[WriteResult[Entry]]:
         table = self._names.queue
         if len(claimed) == 1:
             entry = claimed[0]
@@ -133,7 +139,7 @@ class Entries:
         ]
 
     # -- finish --
-    def end_entries(self, entries: Sequence[Entry]) -> list[Outcome[Entry]]:
+    def end_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
         table = self._names.queue
         if len(entries) == 1:
             entry = entries[0]
@@ -147,12 +153,12 @@ class Entries:
         )
         return [self._ended(answer, entry) for answer, entry in zip(answers, entries, strict=True)]
 
-    def _ended(self, answer: Answer, entry: Entry) -> Outcome[Entry]:
+    def _ended(self, answer: StatementResult, entry: Entry) -> WriteResult[Entry]:
         if not answer.code and answer.item is None:
-            answer = Answer("ConditionalCheckFailed", None, answer.after_silence)
+            answer = StatementResult("ConditionalCheckFailed", None, answer.after_silence)
         return self._outcome(answer, entry, self._gone_while_mine)
 
-    def hold_entries(self, entries: Sequence[Entry], tokens: Sequence[str]) -> list[Outcome[Entry]]:
+    def hold_entries(self, entries: Sequence[Entry], tokens: Sequence[str]) -> list[WriteResult[Entry]]:
         table = self._names.queue
         if len(entries) == 1:
             entry = entries[0]
@@ -170,7 +176,7 @@ class Entries:
             self._outcome(answer, entry, self._stands_as_wanted) for answer, entry in zip(answers, entries, strict=True)
         ]
 
-    def move_entry(self, old: Entry, new: Entry, whereabouts: Whereabouts) -> Outcome[Entry]:
+    def move_entry(self, old: Entry, new: Entry, whereabouts: MessageLocation) -> WriteResult[Entry]:
         table = self._names.queue
         mine = EntryItem.token == old.token
         if new.place == old.place:
@@ -182,7 +188,9 @@ class Entries:
             ]
         return self._transact([*writes, {"Put": self._requests.put(table, whereabouts_item(whereabouts))}])
 
-    def bury_entry(self, old: Entry, whereabouts: Whereabouts, dead_letter: DeadLetter | None) -> Outcome[Entry]:
+    def bury_entry(
+        self, old: Entry, whereabouts: MessageLocation, dead_letter: DeadLetter | None
+    ) -> WriteResult[Entry]:
         table = self._names.queue
         writes = [
             {"Delete": self._requests.delete(table, place_key(old.place), EntryItem.token == old.token)},
@@ -192,7 +200,7 @@ class Entries:
             writes.append({"Put": self._requests.put(self._names.dead_letters, dead_letter_item(dead_letter))})
         return self._transact(writes)
 
-    def put_document(self, entry: Entry, document: Document, now: int) -> Outcome[Document]:
+    def put_document(self, entry: Entry, document: WorkflowState, now: int) -> WriteResult[WorkflowState]:
         table = self._names.queue
         mine = (EntryItem.token == entry.token) & (EntryItem.until > now)
         unchanged: Condition = (DocumentItem.nonce == document.nonce) & (DocumentItem.version == document.version - 1)
@@ -205,16 +213,16 @@ class Entries:
         except CancelledByCondition as refusal:
             if 0 in refusal.failed:
                 return Refused(None)
-            current = document_of(refusal.item) if refusal.item else Document(b"", 0)
+            current = document_of(refusal.item) if refusal.item else WorkflowState(b"", 0)
             if current.nonce != document.nonce:
-                current = Document(b"", 0)
+                current = WorkflowState(b"", 0)
             return APPLIED if current == document else Refused(current)
         except StoreUnavailable as error:
             return Unknown(error)
         return APPLIED
 
     # -- shared --
-    def _transact(self, writes: list[dict[str, Any]]) -> Outcome[Entry]:
+    def _transact(self, writes: list[dict[str, Any]]) -> WriteResult[Entry]:
         try:
             self._send_transaction(writes)
         except ConditionFailed as refusal:
@@ -227,18 +235,18 @@ class Entries:
         """The request token makes a repeat of this very call harmless."""
         self._calls.send("transact_write_items", TransactItems=writes, ClientRequestToken=str(uuid4()))
 
-    def _one(self, operation: str, request: dict[str, Any], entry: Entry, recognise: Any = None) -> Outcome[Entry]:
+    def _one(self, operation: str, request: dict[str, Any], entry: Entry, recognise: Any = None) -> WriteResult[Entry]:
         try:
             self._calls.send(operation, **request)
         except ConditionFailed as refusal:
             return self._outcome(
-                Answer("ConditionalCheckFailed", refusal.item, refusal.after_silence), entry, recognise
+                StatementResult("ConditionalCheckFailed", refusal.item, refusal.after_silence), entry, recognise
             )
         except StoreUnavailable as error:
             return Unknown(error)
         return APPLIED
 
-    def _outcome(self, answer: Answer, entry: Entry, recognise: Any = None) -> Outcome[Entry]:
+    def _outcome(self, answer: StatementResult, entry: Entry, recognise: Any = None) -> WriteResult[Entry]:
         """Applied, refused, or refused only because an earlier try of the same write had got through."""
         if not answer.code:
             return APPLIED
@@ -252,22 +260,22 @@ class Entries:
         return Refused(current)
 
     @staticmethod
-    def _is_mine(entry: Entry, current: Entry | None, _answer: Answer) -> bool:
+    def _is_mine(entry: Entry, current: Entry | None, _answer: StatementResult) -> bool:
         return current is not None and current.nonce == entry.nonce
 
     @staticmethod
-    def _is_gone(_entry: Entry, current: Entry | None, _answer: Answer) -> bool:
+    def _is_gone(_entry: Entry, current: Entry | None, _answer: StatementResult) -> bool:
         return current is None
 
     @staticmethod
-    def _holds_my_token(entry: Entry, current: Entry | None, _answer: Answer) -> bool:
+    def _holds_my_token(entry: Entry, current: Entry | None, _answer: StatementResult) -> bool:
         return current is not None and current.token == entry.token
 
     @staticmethod
-    def _stands_as_wanted(entry: Entry, current: Entry | None, answer: Answer) -> bool:
+    def _stands_as_wanted(entry: Entry, current: Entry | None, answer: StatementResult) -> bool:
         return answer.after_silence and current == entry
 
-    def _gone_while_mine(self, entry: Entry, current: Entry | None, answer: Answer) -> bool:
+    def _gone_while_mine(self, entry: Entry, current: Entry | None, answer: StatementResult) -> bool:
         """Missing after a try without an answer, with the claim still live: nobody else could have taken it out."""
         return answer.after_silence and current is None and entry.live(self._clock())
 

@@ -9,21 +9,21 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.accounting import Opening, QueueState, Slot
-from millrace.lanes import partition
-from millrace.message import (
+from millrace.model.keys import partition
+from millrace.model.message import (
     Attempt,
     Body,
     DeadLetter,
-    Document,
+    DeadLetterReason,
     Entry,
     Message,
+    MessageLocation,
     Place,
-    Reason,
     Records,
     Result,
-    Whereabouts,
+    WorkflowState,
 )
+from millrace.model.queue_state import BreakerState, QueueState, Slot
 
 Item = dict[str, Any]
 
@@ -201,7 +201,7 @@ def _history_of(item: Mapping[str, Any]) -> tuple[Attempt, ...]:
     return tuple(Attempt(*row) for row in json.loads(_text(item, "history") or "[]"))
 
 
-def whereabouts_item(whereabouts: Whereabouts) -> Item:
+def whereabouts_item(whereabouts: MessageLocation) -> Item:
     place = whereabouts.place or Place("", "")
     return {
         **message_key(whereabouts.id, WHEREABOUTS),
@@ -215,9 +215,9 @@ def whereabouts_item(whereabouts: Whereabouts) -> Item:
     }
 
 
-def whereabouts_of(item: Mapping[str, Any], message_id: str) -> Whereabouts:
+def whereabouts_of(item: Mapping[str, Any], message_id: str) -> MessageLocation:
     place_pk = _text(item, "place_pk")
-    return Whereabouts(
+    return MessageLocation(
         message_id,
         _text(item, "nonce"),
         Place(place_pk, _text(item, "place_sk")) if place_pk else None,
@@ -250,7 +250,7 @@ def result_of(item: Mapping[str, Any], message_id: str) -> Result:
     )
 
 
-def document_item(message_id: str, document: Document) -> Item:
+def document_item(message_id: str, document: WorkflowState) -> Item:
     return {
         **message_key(message_id, DOCUMENT),
         "content": {"B": document.content},
@@ -260,8 +260,8 @@ def document_item(message_id: str, document: Document) -> Item:
     }
 
 
-def document_of(item: Mapping[str, Any]) -> Document:
-    return Document(_bytes(item, "content"), _int(item, "version"), _int(item, "ttl"), _text(item, "nonce"))
+def document_of(item: Mapping[str, Any]) -> WorkflowState:
+    return WorkflowState(_bytes(item, "content"), _int(item, "version"), _int(item, "ttl"), _text(item, "nonce"))
 
 
 def records_of(found: list[Item], message_id: str) -> Records:
@@ -315,7 +315,7 @@ def dead_letter_of(item: Mapping[str, Any]) -> DeadLetter:
     return DeadLetter(
         message_of(item, item["id"]["S"], ttl="message_ttl"),
         failed_at=_int(item, "failed"),
-        reason=Reason(item["reason"]["S"]),
+        reason=DeadLetterReason(item["reason"]["S"]),
         error=_text(item, "error"),
         error_type=_text(item, "error_type"),
         attempts=_int(item, "attempts"),
@@ -358,14 +358,14 @@ def queue_state_of(item: Mapping[str, Any], tenant: str, queue: str) -> QueueSta
         pace_at=_int(item, "pace"),
         mended_at=_int(item, "mended"),
         openings={
-            name.removeprefix(OPENING): Opening(*map(int, value["S"].split("/")))
+            name.removeprefix(OPENING): BreakerState(*map(int, value["S"].split("/")))
             for name, value in item.items()
             if name.startswith(OPENING)
         },
     )
 
 
-def opening_text(opening: Opening) -> str:
+def opening_text(opening: BreakerState) -> str:
     return f"{opening.until}/{opening.level}"
 
 

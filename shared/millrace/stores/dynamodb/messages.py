@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millrace.errors import StoreUnavailable
-from millrace.message import Message, Records, Result, Whereabouts
-from millrace.store import APPLIED, Outcome, Refused, Unknown
+from millrace.model.errors import StoreUnavailable
+from millrace.model.message import Message, MessageLocation, Records, Result
 from millrace.stores.dynamodb import statements
-from millrace.stores.dynamodb.calls import DUPLICATE, Answer, Calls, ConditionFailed
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.items import (
     MESSAGE,
@@ -21,17 +19,19 @@ from millrace.stores.dynamodb.items import (
     result_item,
     whereabouts_of,
 )
+from millrace.stores.dynamodb.retrying_client import DUPLICATE, ConditionFailed, RetryingClient, StatementResult
 from millrace.stores.dynamodb.tables import MessageItem, Requests, ResultItem
+from millrace.stores.interface import APPLIED, Refused, Unknown, WriteResult
 
 
 class Messages:
     """The queue table's messages, their whereabouts, results and documents."""
 
-    _calls: Calls
+    _calls: RetryingClient
     _requests: Requests
     _names: TableNames
 
-    def put_messages(self, messages: Sequence[Message]) -> list[Outcome[Message]]:
+    def put_messages(self, messages: Sequence[Message]) -> list[WriteResult[Message]]:
         table = self._names.queue
         if len(messages) == 1:
             return [self._put_message(messages[0])]
@@ -43,7 +43,7 @@ class Messages:
             there = {}
         return [self._committed(answer, m, there.get(m.id)) for answer, m in zip(answers, messages, strict=True)]
 
-    def _put_message(self, message: Message, old_nonce: str | None = None) -> Outcome[Message]:
+    def _put_message(self, message: Message, old_nonce: str | None = None) -> WriteResult[Message]:
         free = MessageItem.pk.does_not_exist()
         condition = free if old_nonce is None else MessageItem.nonce == old_nonce
         try:
@@ -55,14 +55,14 @@ class Messages:
             return Unknown(error)
         return APPLIED
 
-    def _committed(self, answer: Answer, message: Message, current: Message | None) -> Outcome[Message]:
+    def _committed(self, answer: StatementResult, message: Message, current: Message | None) -> WriteResult[Message]:
         if not answer.code:
             return APPLIED
         if answer.code == DUPLICATE and current is not None:
             return APPLIED if current.nonce == message.nonce else Refused(current)
         return Unknown(StoreUnavailable(f"DynamoDB gave no clear answer to a batched commit: {answer.code}."))
 
-    def replace_message(self, message: Message, old_nonce: str) -> Outcome[Message]:
+    def replace_message(self, message: Message, old_nonce: str) -> WriteResult[Message]:
         return self._put_message(message, old_nonce)
 
     def get_messages(self, ids: Sequence[str]) -> dict[str, Message]:
@@ -104,13 +104,13 @@ class Messages:
         )
         return records_of(answer["Items"], message_id)
 
-    def get_whereabouts(self, message_id: str) -> Whereabouts | None:
+    def get_whereabouts(self, message_id: str) -> MessageLocation | None:
         answer = self._calls.send(
             "get_item", TableName=self._names.queue, Key=message_key(message_id, WHEREABOUTS), ConsistentRead=True
         )
         return whereabouts_of(answer["Item"], message_id) if "Item" in answer else None
 
-    def get_all_whereabouts(self, ids: Sequence[str]) -> dict[str, Whereabouts]:
+    def get_all_whereabouts(self, ids: Sequence[str]) -> dict[str, MessageLocation]:
         keys = [message_key(message_id, WHEREABOUTS) for message_id in dict.fromkeys(ids)]
         items = self._calls.read_all(self._names.queue, keys)
         return {message_id: whereabouts_of(item, message_id) for item in items for message_id in [item["pk"]["S"][2:]]}

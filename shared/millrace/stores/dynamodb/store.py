@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from millrace.clock import Clock, system_clock
-from millrace.stores.dynamodb.bookkeeping import Bookkeeping
-from millrace.stores.dynamodb.calls import Calls
+from millrace.model.clock import Clock, system_clock
 from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.counters import Bookkeeping
 from millrace.stores.dynamodb.dead_letters import DeadLetters
 from millrace.stores.dynamodb.entries import Entries
 from millrace.stores.dynamodb.messages import Messages
+from millrace.stores.dynamodb.retrying_client import RetryingClient
 from millrace.stores.dynamodb.tables import Requests
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from millrace.store import Store
+    from millrace.stores.interface import Store
 
 
 class DynamoStore(Entries, Messages, Bookkeeping, DeadLetters):
@@ -28,9 +28,9 @@ class DynamoStore(Entries, Messages, Bookkeeping, DeadLetters):
         names: TableNames,
         *,
         clock: Clock = system_clock,
-        calls: Calls | None = None,
+        calls: RetryingClient | None = None,
     ) -> None:
-        self._calls = calls or Calls(client)
+        self._calls = calls or RetryingClient(client)
         self._names = names
         self._requests = Requests(names)
         self._clock = clock

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from millrace.stores.dynamodb.calls import Calls, ConditionFailed
-from millrace.tokens import Scope, Token
+from millrace.model.tokens import Scope, Token
+from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from millrace.tokens import Tokens
+    from millrace.model.tokens import Tokens
 
 PARTITION = "TOKENS"
 #: Sorts behind every token's id, which is letters and digits.
@@ -23,8 +23,8 @@ KEEP_SECONDS = 30 * 86_400
 class DynamoTokens:
     """Tokens of one deployment. One write unit to issue or revoke, one strongly consistent read to check."""
 
-    def __init__(self, client: DynamoDBClient, table: str, *, calls: Calls | None = None) -> None:
-        self._calls = calls or Calls(client)
+    def __init__(self, client: DynamoDBClient, table: str, *, calls: RetryingClient | None = None) -> None:
+        self._calls = calls or RetryingClient(client)
         self._table = table
 
     def put_token(self, token: Token) -> None:

@@ -1,0 +1,1 @@
+"""The one way from "somebody sent something" to a checked draft: type, filter, keys, limits."""

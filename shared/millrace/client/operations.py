@@ -1,0 +1,304 @@
+"""The calls of the API, each written once as steps."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from millrace.client.errors import Refused, refusal_from
+from millrace.client.model import Draft, EnqueueReceipt, Message, Nacked, Page, WorkflowState, time_of
+from millrace.client.steps import Reply, Send, Steps, exchange
+from millrace.client.transport import Side
+
+JSON = {"Content-Type": "application/json"}
+#: Of a large body in one request.
+PART_BYTES = 1024 * 1024
+#: A long poll's answer may come this much later than asked for.
+SLACK_S = 15.0
+STALE = (409,)
+GONE = (404,)
+
+
+def call(
+    side: Side, method: str, path: str, document: Any = None, *, repeatable: bool = True, **options: Any
+) -> Steps[Any]:
+    """One exchange of JSON."""
+    done = options.pop("done_when_repeated", ())
+    if document is not None:
+        options = {
+            **options,
+            "content": json.dumps(document).encode(),
+            "headers": {**JSON, **options.get("headers", {})},
+        }
+    reply: Reply = yield from exchange(
+        side.account.retries, Send(method, path, **options), repeatable=repeatable, done_when_repeated=done
+    )
+    return json.loads(reply.content) if reply.content else None
+
+
+def _lines(found: Any) -> list[Mapping[str, Any] | Refused]:
+    return [refusal_from(i["status"], i["problem"], {}) if "problem" in i else i for i in found["items"]]
+
+
+def _queue(queue: str, *rest: str) -> str:
+    return "/".join(("/v1/queues", queue, *rest))
+
+
+def _request_key() -> dict[str, str]:
+    """Names the request, so that repeating it makes no second message."""
+    return {"Idempotency-Key": f"client:{uuid.uuid4()}"}
+
+
+def _document(draft: Draft) -> dict[str, Any]:
+    if isinstance(draft.body, bytes | bytearray | memoryview):
+        return {"body_base64": base64.b64encode(draft.body).decode(), **draft.options()}
+    return {"body": draft.body, **draft.options()}
+
+
+def send_draft(side: Side, queue: str, draft: Draft) -> Steps[EnqueueReceipt]:
+    """Enqueue one message."""
+    if isinstance(draft.body, bytes | bytearray | memoryview) and not draft.headers:
+        return (yield from _send_bytes(side, queue, draft))
+    path = _queue(queue, "messages")
+    return EnqueueReceipt.of((yield from call(side, "POST", path, _document(draft), headers=_request_key())))
+
+
+def _send_bytes(side: Side, queue: str, draft: Draft) -> Steps[EnqueueReceipt]:
+    options = draft.options()
+    headers = {**_request_key(), "Content-Type": options.pop("content_type", "application/octet-stream")}
+    if correlation_id := options.pop("correlation_id", None):
+        headers["X-Correlation-Id"] = correlation_id
+    if "labels" in options:
+        options["labels"] = ",".join(options["labels"])
+    query = {name: str(value) for name, value in options.items()}
+    path = _queue(queue, "messages", "raw")
+    found = yield from call(side, "POST", path, query=query, headers=headers, content=bytes(draft.body), timeout_s=60.0)
+    return EnqueueReceipt.of(found)
+
+
+def enqueue(
+    side: Side,
+    queue: str,
+    body: Any,
+    *,
+    idempotency_key: str | None = None,
+    delay_ms: int | None = None,
+    not_before: datetime | None = None,
+    priority: int | str | None = None,
+    key: str | None = None,
+    project: str | None = None,
+    labels: Sequence[str] | None = None,
+    correlation_id: str | None = None,
+    content_type: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Steps[EnqueueReceipt]:
+    """Enqueue one message: bytes as they are, anything else as JSON. Safe to be repeated by itself."""
+    draft = Draft(
+        body,
+        idempotency_key=idempotency_key,
+        delay_ms=delay_ms,
+        not_before=not_before,
+        priority=priority,
+        key=key,
+        project=project,
+        labels=None if labels is None else tuple(labels),
+        correlation_id=correlation_id,
+        content_type=content_type,
+        headers=headers or {},
+    )
+    return (yield from send_draft(side, queue, draft))
+
+
+def enqueue_all(side: Side, queue: str, drafts: Sequence[Draft]) -> Steps[list[EnqueueReceipt | Refused]]:
+    """Enqueue up to a hundred messages: a receipt or a refusal for each, in their order."""
+    document = {"messages": [_document(draft) for draft in drafts]}
+    found = yield from call(side, "POST", _queue(queue, "messages", "batch"), document, headers=_request_key())
+    return [line if isinstance(line, Refused) else EnqueueReceipt.of(line) for line in _lines(found)]
+
+
+def claim(
+    side: Side,
+    queue: str,
+    *,
+    max: int = 1,  # noqa: A002 (as the API calls it)
+    wait_ms: int = 0,
+    lease_ms: int | None = None,
+    owner: str | None = None,
+    project: str | None = None,
+    labels: Sequence[str] = (),
+    max_priority: int | str | None = None,
+    with_state: bool = False,
+) -> Steps[list[Message]]:
+    """Claim messages. A call whose answer was lost is not repeated: its messages come back when their lease ends."""
+    only = {"project": project, "labels": list(labels) or None, "max_priority": max_priority}
+    asked = {
+        "max": max,
+        "wait_ms": wait_ms,
+        "lease_ms": lease_ms,
+        "owner": owner,
+        "filter": {name: value for name, value in only.items() if value is not None} or None,
+        "with_state": with_state or None,
+        "bodies": "base64",
+    }
+    document = {name: value for name, value in asked.items() if value is not None}
+    timeout_s = wait_ms / 1000 + SLACK_S
+    found = yield from call(side, "POST", _queue(queue, "dequeue"), document, repeatable=False, timeout_s=timeout_s)
+    return [Message.of(queue, one) for one in found["messages"]]
+
+
+def ack(side: Side, queue: str, claim: str, result: Any = None) -> Steps[None]:
+    """Record that a claimed message is done. Raises StaleClaim."""
+    yield from call(side, "POST", _queue(queue, "ack"), {"claim": claim, **_result(result)})
+
+
+def _result(result: Any) -> dict[str, Any]:
+    if isinstance(result, bytes | bytearray):
+        return {"result_base64": base64.b64encode(result).decode()}
+    return {} if result is None else {"result": result}
+
+
+def nack(
+    side: Side,
+    queue: str,
+    claim: str,
+    *,
+    error_type: str = "",
+    error: str = "",
+    delay_ms: int | None = None,
+    reject: bool = False,
+) -> Steps[Nacked]:
+    """Record a failed run: it is retried after its backoff, or ends as a dead letter. Raises StaleClaim."""
+    asked: dict[str, Any] = {"claim": claim, "error": _cut(error, 4_000)}
+    if error_type:
+        asked["error_type"] = _cut(error_type, 60)
+    if delay_ms is not None:
+        asked["delay_ms"] = delay_ms
+    if reject:
+        asked["reject"] = True
+    found = yield from call(side, "POST", _queue(queue, "nack"), asked, done_when_repeated=STALE)
+    return Nacked(found.get("outcome", "retry"), time_of(found.get("retry_at")))
+
+
+def _cut(text: str, most: int) -> str:
+    """As much of a text as fits into so many bytes."""
+    return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+
+
+def release(side: Side, queue: str, claim: str) -> Steps[None]:
+    """Give a claimed message back at once, charging no attempt. Raises StaleClaim."""
+    yield from call(side, "POST", _queue(queue, "release"), {"claim": claim}, done_when_repeated=STALE)
+
+
+def extend(side: Side, queue: str, claim: str, lease_ms: int | None = None) -> Steps[datetime]:
+    """Hold a claim for longer: until when. Raises StaleClaim."""
+    asked = {"claim": claim} if lease_ms is None else {"claim": claim, "lease_ms": lease_ms}
+    found = yield from call(side, "POST", _queue(queue, "extend"), asked)
+    return datetime.fromisoformat(found["lease_until"])
+
+
+def extend_all(side: Side, queue: str, claims: Sequence[tuple[str, int]]) -> Steps[list[datetime | Refused]]:
+    """Hold up to a hundred claims for longer, each with its lease: until when, or why not."""
+    items = [{"claim": claim, "lease_ms": lease_ms} for claim, lease_ms in claims]
+    found = yield from call(side, "POST", _queue(queue, "extend", "batch"), {"items": items})
+    return [
+        line if isinstance(line, Refused) else datetime.fromisoformat(line["lease_until"]) for line in _lines(found)
+    ]
+
+
+def read_state(side: Side, queue: str, claim: str) -> Steps[WorkflowState]:
+    """The workflow state of a claimed message."""
+    found = yield from call(side, "GET", _queue(queue, "state"), headers={"X-Millrace-Claim": claim})
+    return WorkflowState(found["state"], found["state_version"])
+
+
+def write_state(side: Side, queue: str, claim: str, state: Any, version: int) -> Steps[WorkflowState]:
+    """Replace the workflow state read at `version`. Raises StaleState or StaleClaim."""
+    asked = {"claim": claim, "state": state, "version": version}
+    found = yield from call(side, "PUT", _queue(queue, "state"), asked)
+    return WorkflowState(found["state"], found["state_version"])
+
+
+def status(side: Side, queue: str, message_id: str) -> Steps[Mapping[str, Any]]:
+    """A message's state by its id. Raises NotFound."""
+    found: Mapping[str, Any] = yield from call(side, "GET", _queue(queue, "messages", message_id))
+    return found
+
+
+@dataclass(slots=True)
+class BodyParts:
+    """A body that comes in parts, so that a large one needs little memory."""
+
+    side: Side
+    queue: str
+    message_id: str
+    part_bytes: int = PART_BYTES
+    read: int = 0
+    size: int | None = None
+
+    def following(self) -> Steps[bytes | None]:
+        if self.size is not None and self.read >= self.size:
+            return None
+        headers = {"Range": f"bytes={self.read}-{self.read + self.part_bytes - 1}"}
+        path = _queue(self.queue, "messages", self.message_id, "body")
+        reply = yield from exchange(
+            self.side.account.retries, Send("GET", path, headers=headers, timeout_s=60.0), repeatable=True
+        )
+        self.read += len(reply.content)
+        whole = reply.headers.get("content-range", "").rpartition("/")[2]
+        self.size = int(whole) if whole else self.read
+        return reply.content
+
+
+def stream_body(side: Side, queue: str, message_id: str, *, part_bytes: int = PART_BYTES) -> BodyParts:
+    """A message's exact bytes, part by part."""
+    return BodyParts(side, queue, message_id, part_bytes)
+
+
+def read_body(side: Side, queue: str, message_id: str) -> Steps[bytes]:
+    """A message's exact bytes, whole."""
+    parts, whole = BodyParts(side, queue, message_id), bytearray()
+    while (part := (yield from parts.following())) is not None:
+        whole += part
+    return bytes(whole)
+
+
+def queues(side: Side) -> Steps[list[Mapping[str, Any]]]:
+    """Every queue in numbers."""
+    found = yield from call(side, "GET", "/v1/queues")
+    return list(found["queues"])
+
+
+def listed(side: Side, queue: str, what: str, query: Mapping[str, str | None] | None = None) -> Steps[Page]:
+    """A page of a queue's `messages`, `claims` or `dead-letters`."""
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    found = yield from call(side, "GET", _queue(queue, what), query=given)
+    return Page(tuple(found[what.replace("-", "_")]), found["next"])
+
+
+def set_paused(side: Side, queue: str, *, paused: bool) -> Steps[Mapping[str, Any]]:
+    """Pause or resume a queue: its numbers afterwards."""
+    found: Mapping[str, Any] = yield from call(side, "POST", _queue(queue, "pause" if paused else "resume"))
+    return found
+
+
+def dead_letter(side: Side, queue: str, letter_id: str) -> Steps[Mapping[str, Any]]:
+    """One dead letter, whole."""
+    found: Mapping[str, Any] = yield from call(side, "GET", _queue(queue, "dead-letters", letter_id))
+    return found
+
+
+def replay(side: Side, queue: str, letter_id: str) -> Steps[str]:
+    """Enqueue a dead letter again: the new message's id."""
+    path = _queue(queue, "dead-letters", letter_id, "replay")
+    found = yield from call(side, "POST", path, headers=_request_key())
+    return str(found["new_message_id"])
+
+
+def purge(side: Side, queue: str, letter_id: str) -> Steps[None]:
+    """Forget a dead letter for good."""
+    yield from call(side, "DELETE", _queue(queue, "dead-letters", letter_id), done_when_repeated=GONE)

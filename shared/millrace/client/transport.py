@@ -1,0 +1,170 @@
+"""Driving the client's steps: blocking, or with asyncio. The only two places that differ."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from urllib.parse import quote
+
+import httpx
+
+from millrace.client.errors import Unreachable
+from millrace.client.steps import Pause, Reply, Retries, Send, Steps
+
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Where the API is, who calls it, and how patiently."""
+
+    url: str
+    token: str
+    tenant: str | None = None
+    retries: Retries = field(default_factory=Retries)
+
+    def request(self, send: Send) -> dict[str, Any]:
+        """The arguments of httpx's `request`."""
+        query = dict(send.query)
+        if self.tenant is not None:
+            query["tenant_id"] = self.tenant
+        return {
+            "method": send.method,
+            "url": self.url.rstrip("/") + quote(send.path, safe="/"),
+            "params": query,
+            "headers": {"Authorization": f"Bearer {self.token}", **send.headers},
+            "content": send.content,
+            "timeout": httpx.Timeout(send.timeout_s, connect=5.0),
+        }
+
+
+class Parts(Protocol[T_co]):
+    """Something that comes in parts."""
+
+    def following(self) -> Steps[T_co | None]:
+        """The next part; None at the end."""
+
+
+class Side:
+    """What both sides know."""
+
+    account: Account
+
+
+class SyncSide(Side):
+    """Runs steps and waits for them."""
+
+    http: httpx.Client
+    pause: Callable[[float], None] = staticmethod(time.sleep)
+
+    def run(self, steps: Steps[T]) -> T:
+        try:
+            effect = next(steps)
+            while True:
+                try:
+                    reply = self._perform(effect)
+                except Unreachable as error:
+                    effect = steps.throw(error)
+                else:
+                    effect = steps.send(reply)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+
+    def _perform(self, effect: Send | Pause) -> Reply | None:
+        if isinstance(effect, Pause):
+            self.pause(effect.seconds)
+            return None
+        try:
+            return _reply(self.http.request(**self.account.request(effect)))
+        except httpx.TransportError as error:
+            raise _unreachable(error) from error
+
+    def parts(self, parts: Parts[T]) -> Iterator[T]:
+        while (part := self.run(parts.following())) is not None:
+            yield part
+
+
+class AsyncSide(Side):
+    """Runs steps without blocking."""
+
+    http: httpx.AsyncClient
+
+    async def run(self, steps: Steps[T]) -> T:
+        try:
+            effect = next(steps)
+            while True:
+                try:
+                    reply = await self._perform(effect)
+                except Unreachable as error:
+                    effect = steps.throw(error)
+                else:
+                    effect = steps.send(reply)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+
+    async def _perform(self, effect: Send | Pause) -> Reply | None:
+        if isinstance(effect, Pause):
+            await asyncio.sleep(effect.seconds)
+            return None
+        try:
+            return _reply(await self.http.request(**self.account.request(effect)))
+        except httpx.TransportError as error:
+            raise _unreachable(error) from error
+
+    async def parts(self, parts: Parts[T]) -> AsyncIterator[T]:
+        while (part := await self.run(parts.following())) is not None:
+            yield part
+
+
+def _reply(response: httpx.Response) -> Reply:
+    return Reply(response.status_code, response.headers, response.content)
+
+
+def _unreachable(error: httpx.TransportError) -> Unreachable:
+    never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    return Unreachable(f"{type(error).__name__}: {error}".rstrip(": "), sent=not never_sent)
+
+
+class BoundCall(Generic[P, T]):
+    """A method written once: it blocks on a `SyncSide` and is awaited on an `AsyncSide`."""
+
+    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
+        self._steps = steps
+        self.__doc__ = steps.__doc__
+
+    @overload
+    def __get__(self, side: SyncSide, owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, side: AsyncSide, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    @overload
+    def __get__(self, side: None, owner: type) -> BoundCall[P, T]: ...
+    def __get__(self, side: Any, owner: type) -> Any:
+        if side is None:
+            return self
+        return lambda *args, **kwargs: side.run(self._steps(side, *args, **kwargs))
+
+
+class Stream(Generic[P, T]):
+    """The same for what comes in parts: an iterator, or an asynchronous one."""
+
+    def __init__(self, parts: Callable[Concatenate[Any, P], Parts[T]]) -> None:
+        self._parts = parts
+        self.__doc__ = parts.__doc__
+
+    @overload
+    def __get__(self, side: SyncSide, owner: type) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, side: AsyncSide, owner: type) -> Callable[P, AsyncIterator[T]]: ...
+    @overload
+    def __get__(self, side: None, owner: type) -> Stream[P, T]: ...
+    def __get__(self, side: Any, owner: type) -> Any:
+        if side is None:
+            return self
+        return lambda *args, **kwargs: side.parts(self._parts(side, *args, **kwargs))

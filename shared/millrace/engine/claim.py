@@ -1,0 +1,270 @@
+"""Claim: take a fenced lease on the best entries of a queue.
+
+Poll, read the messages, then claim: a message never changes once committed, so it can be read before. What was
+claimed but may not run (too old, attempts used up, an orphan) is dealt with here; the caller gets what may start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from millrace.engine.bury import bury
+from millrace.engine.counters import book_endings
+from millrace.engine.enqueue import ORPHAN_GRACE_MS
+from millrace.engine.finish import release
+from millrace.engine.poll import EVERYTHING, Filter, PollResult, aged, poll
+from millrace.engine.queue import Queue
+from millrace.model.body import read_body
+from millrace.model.errors import InvalidField
+from millrace.model.ids import random_token
+from millrace.model.keys import group_of
+from millrace.model.message import Attempt, DeadLetterReason, Entry, Message, Place
+from millrace.model.queue_spec import Ordering
+from millrace.stores.interface import Applied
+
+MAX_CLAIMS = 100
+MAX_LEASE_MS = 12 * 3_600_000
+#: When to look again for a message whose sender is between its two writes.
+COMMIT_SOON_MS = 50
+#: Polls at most past entries without a message, each twice as wide as the one before.
+LOOKS = 8
+OWNER_BYTES = 64
+SWEEP_PAGE = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A message under a claim: what a worker gets, and must give back in time."""
+
+    entry: Entry
+    message: Message
+    lost: Attempt | None = None  #: the run before, when its worker was lost
+
+    @property
+    def attempt(self) -> int:
+        """Which run this is, from 1."""
+        return self.entry.attempts + 1
+
+    def may_start(self, now: int, margin_ms: int = 0) -> bool:
+        """A run starts only while its claim is live by the worker's own clock."""
+        return self.entry.until - margin_ms > now
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a claim brought, and when it is worth asking again."""
+
+    claims: list[Claim]
+    next_at: int | None = None  #: None: nothing is in sight
+
+
+def claim(
+    queue: Queue,
+    *,
+    owner: str,
+    limit: int = 1,
+    lease_ms: int | None = None,
+    only: Filter = EVERYTHING,
+) -> Claimed:
+    """Take up to `limit` messages, best first; none while the queue is paused.
+
+    Costs two queries and one batch read for each partition looked at, and a write unit for each claim.
+    """
+    lease_ms = _checked(queue, owner, limit, lease_ms)
+    partitions = queue.partitions()
+    start = int(queue.runtime.chance() * len(partitions))
+    claims: list[Claim] = []
+    next_at: list[int] = []
+    paused = bool(queue.state().paused_at)
+    for pk in partitions[start:] + partitions[:start]:
+        claimed = _claim_partition(queue, pk, owner, limit - len(claims), lease_ms, only, paused=paused)
+        claims += claimed.claims
+        if claimed.next_at is not None:
+            next_at.append(claimed.next_at)
+        if len(claims) >= limit:
+            break
+    return Claimed(claims, min(next_at, default=None))
+
+
+def body_of(queue: Queue, held: Claim) -> bytes:
+    """The body exactly as received: from the message, or one blob read."""
+    return read_body(held.message.body, queue.runtime.blobs)
+
+
+def _checked(queue: Queue, owner: str, limit: int, lease_ms: int | None) -> int:
+    if not 1 <= limit <= MAX_CLAIMS:
+        raise InvalidField("limit", f"{limit} is out of range", f"1 to {MAX_CLAIMS}")
+    if not 1 <= len(owner.encode()) <= OWNER_BYTES:
+        raise InvalidField("owner", f"{owner[:40]!r} does not fit", f"1 to {OWNER_BYTES} bytes")
+    lease_ms = queue.spec.lease_ms if lease_ms is None else lease_ms
+    if not 1 <= lease_ms <= MAX_LEASE_MS:
+        raise InvalidField("lease_ms", f"{lease_ms} is out of range", f"1 to {MAX_LEASE_MS}")
+    return lease_ms
+
+
+def _claim_partition(
+    queue: Queue, pk: str, owner: str, wanted: int, lease_ms: int, only: Filter, *, paused: bool
+) -> Claimed:
+    found, messages = _look(queue, pk, wanted, only)
+    claims = _claim_found(queue, found, messages, wanted, owner, lease_ms, paused=paused)
+    return Claimed(claims, found.next_at)
+
+
+def _look(queue: Queue, pk: str, wanted: int, only: Filter) -> tuple[PollResult, dict[str, Message]]:
+    """Poll, and read the messages: past entries that have none, while there may be something behind them.
+
+    A sender killed between its two writes leaves such entries at the head for the whole grace; the queue must not
+    stand still behind them.
+    """
+    passed: dict[Place, Entry] = {}
+    for look in range(LOOKS):
+        width = min(wanted << look, max(wanted, MAX_CLAIMS))
+        found = poll(queue, pk, width, queue.now(), only, passed.keys())
+        messages = _messages_of(queue, [*found.entries, *passed.values()])
+        now = queue.now()
+        if any(_committed(entry, messages) for entry in passed.values()):
+            # Accepted since it was passed by: what lies behind it may have been sent after it. Look at all anew.
+            passed = {place: entry for place, entry in passed.items() if not _committed(entry, messages)}
+            found = PollResult(next_at=now)
+            continue
+        unsent = {entry.place: entry for entry in found.entries if _is_unsent(entry, messages, now)}
+        for entry in (*passed.values(), *unsent.values()):
+            found.later(now + max(COMMIT_SOON_MS, now - entry.enqueued_at))
+        enough = len(found.entries) - len(unsent) >= wanted
+        all_seen = len(found.entries) < width and queue.spec.ordering is not Ordering.PER_KEY
+        if not unsent or enough or all_seen:
+            break
+        passed |= unsent
+    return found, messages
+
+
+def _messages_of(queue: Queue, entries: Sequence[Entry]) -> dict[str, Message]:
+    return queue.store.get_messages([entry.id for entry in entries]) if entries else {}
+
+
+def _is_unsent(entry: Entry, messages: dict[str, Message], now: int) -> bool:
+    """Its sender may still be between its two writes."""
+    return not _committed(entry, messages) and entry.enqueued_at + ORPHAN_GRACE_MS > now
+
+
+def _claim_found(
+    queue: Queue,
+    found: PollResult,
+    messages: dict[str, Message],
+    wanted: int,
+    owner: str,
+    lease_ms: int,
+    *,
+    paused: bool,
+) -> list[Claim]:
+    """Claim what a poll found and deal with what may not run: only with that, while the queue is paused."""
+    now = queue.now()
+    seen: list[Entry] = []
+    for entry in found.entries:
+        held_back = paused and _committed(entry, messages) and entry.id not in found.doomed
+        if not held_back and not _is_unsent(entry, messages, now):
+            seen.append(entry)
+    if queue.spec.ordering is Ordering.PER_KEY:
+        seen = _first_of_each_key(seen)
+    del seen[wanted:]
+    held = _take(queue, seen, owner, now, lease_ms)
+    claims: list[Claim] = []
+    for number, (before, entry) in enumerate(held):
+        lost = _lost_run(before, now)
+        if not _committed(entry, messages):
+            _remove_orphan(queue, entry)
+        elif entry.id not in found.doomed:
+            claims.append(Claim(entry, messages[entry.id], lost))
+        elif not _bury_doomed(queue, entry, messages[entry.id], lost, now) and queue.spec.ordering.ordered:
+            release(queue, [later for _, later in held[number + 1 :]])
+            break
+    return claims
+
+
+def _first_of_each_key(entries: list[Entry]) -> list[Entry]:
+    firsts: dict[str, Entry] = {}
+    for entry in entries:
+        firsts.setdefault(group_of(entry.place), entry)
+    return list(firsts.values())
+
+
+def clear_doomed(queue: Queue, owner: str) -> int:
+    """Bury what is too old or has used up its attempts, and remove orphans: how many were met. Claims nothing else."""
+    met = 0
+    for pk in queue.partitions():
+        for found in (poll(queue, pk, SWEEP_PAGE, queue.now()), aged(queue, pk, queue.now())):
+            met += len(found.doomed)
+            messages = _messages_of(queue, found.entries)
+            _claim_found(queue, found, messages, len(found.entries), owner, queue.spec.lease_ms, paused=True)
+    return met
+
+
+def _committed(entry: Entry, messages: dict[str, Message]) -> bool:
+    """The entry has its own message. One with another nonce, or none, is an orphan and never runs."""
+    message = messages.get(entry.id)
+    return message is not None and message.nonce == entry.nonce
+
+
+def _take(queue: Queue, seen: Sequence[Entry], owner: str, now: int, lease_ms: int) -> list[tuple[Entry, Entry]]:
+    """Claim each entry as it was seen; pairs of before and after for those that were won."""
+    if not seen:
+        return []
+    wanted = [
+        replace(
+            entry,
+            token=random_token(queue.runtime.entropy),
+            version=entry.version + 1,
+            until=now + lease_ms,
+            since=now,
+            owner=owner,
+            deliveries=entry.deliveries + 1,
+            attempts=entry.attempts + entry.lost(now),
+        )
+        for entry in seen
+    ]
+    outcomes = queue.store.claim_entries(wanted, now)
+    won = [isinstance(outcome, Applied) for outcome in outcomes]
+    if queue.spec.ordering is Ordering.FIFO and False in won:
+        # Somebody else has an earlier one: what comes behind it may not start.
+        first_lost = won.index(False)
+        release(queue, [entry for entry, mine in zip(wanted[first_lost:], won[first_lost:], strict=True) if mine])
+        won[first_lost:] = [False] * (len(won) - first_lost)
+    return [(before, entry) for before, entry, mine in zip(seen, wanted, won, strict=True) if mine]
+
+
+def _lost_run(before: Entry, now: int) -> Attempt | None:
+    if not before.lost(now):
+        return None
+    return Attempt(
+        before.attempts + 1,
+        before.version,
+        before.owner,
+        before.since,
+        before.until,
+        "WorkerLost",
+        "The claim ran out: its worker neither finished nor gave the message back.",
+    )
+
+
+def _remove_orphan(queue: Queue, entry: Entry) -> None:
+    """Nobody can still be about to commit it: take it out and make room. Looked at twice, since it cannot be undone."""
+    message = queue.store.get_records(entry.id).message
+    if message is not None and message.nonce == entry.nonce:
+        release(queue, [entry])
+        return
+    epoch = queue.state().epoch
+    if isinstance(queue.store.end_entries([entry])[0], Applied):
+        book_endings(queue, epoch, 1)
+
+
+def _bury_doomed(queue: Queue, entry: Entry, message: Message, lost: Attempt | None, now: int) -> bool:
+    if entry.expires_at <= now:
+        reason, error = (
+            DeadLetterReason.EXPIRED,
+            f"Older than the queue keeps: {queue.spec.retention.max_age_seconds} s.",
+        )
+    else:
+        reason, error = DeadLetterReason.EXHAUSTED, lost.error if lost else "Its attempts are used up."
+    error_type = lost.error_type if lost and reason is DeadLetterReason.EXHAUSTED else reason.title()
+    return bury(queue, entry, message, reason, error_type=error_type, error=error, attempts=[lost] if lost else [])

@@ -1,0 +1,131 @@
+"""Admission by credits: an exact `max_depth` without a counter write for every message.
+
+A process takes a block of credits from the queue's counter and spends it on its own. Blocks start at one, double
+under sustained traffic, and shrink to one near the limit, so that the limit is exact and the cost far below one
+write a message. A credit ends with the minute after its grant: what a dead process held is found by the sweep.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from millrace.model.clock import MINUTE, Clock
+from millrace.model.queue_spec import QueueSpec
+from millrace.model.queue_state import GRANT_MINUTES, CounterDelta, CreditRequest, QueueState
+from millrace.stores.interface import Store
+
+MAX_BLOCK = 64
+#: A block used up within this asks for a larger one.
+SUSTAINED_MS = 1_000
+#: After a refusal, further ones are given without asking the table: a flood must not cost a write each.
+FULL_MEMORY_MS = 100
+
+
+@dataclass(slots=True)
+class CreditCache:
+    """What this process holds for one queue."""
+
+    held: int = 0
+    usable_until: int = 0  #: by this clock; nothing is spent or given back after it
+    block: int = 1
+    taken_at: int = -SUSTAINED_MS
+    full_until: int = 0
+    arrived: int = 0  #: messages accepted since the counter was last told
+    state: QueueState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """How many of the wanted messages may enter, and the order number of the first."""
+
+    count: int
+    first_number: int = 0
+
+
+class Credits:
+    """This process's credits for every queue. Safe to share between threads."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._purses: dict[tuple[str, str], CreditCache] = {}
+        self._lock = threading.Lock()
+
+    def admit(self, tenant: str, spec: QueueSpec, wanted: int) -> Admission:
+        """Spend up to `wanted` credits; fewer when the queue has no more room."""
+        numbered = spec.ordering.ordered
+        with self._lock:
+            purse = self._purses.setdefault((tenant, spec.name), CreditCache())
+            now = self._clock()
+            if now >= purse.usable_until:
+                purse.held = 0
+            first_number = 0
+            if (purse.held < wanted or numbered) and now >= purse.full_until:
+                first_number = self._refill(tenant, spec, purse, wanted, now)
+            count = min(wanted, purse.held)
+            if numbered and not first_number:
+                count = 0
+            purse.held -= count
+            purse.arrived += count
+            return Admission(count, first_number)
+
+    def refund(self, tenant: str, spec: QueueSpec, count: int) -> None:
+        """Take back credits spent on entries that were removed again."""
+        with self._lock:
+            purse = self._purses.setdefault((tenant, spec.name), CreditCache())
+            purse.arrived -= count
+            if self._clock() < purse.usable_until:
+                purse.held += count
+
+    def give_back(self) -> None:
+        """Hand back what is unspent: before a process ends, or goes idle for long."""
+        with self._lock:
+            now = self._clock()
+            for (tenant, queue), purse in self._purses.items():
+                unspent = purse.held if now < purse.usable_until else 0
+                if (unspent or purse.arrived) and purse.state is not None:
+                    self._store.settle(
+                        tenant,
+                        queue,
+                        CounterDelta(now, epoch=purse.state.epoch, unspent=unspent, arrived=purse.arrived),
+                    )
+                purse.held, purse.arrived = 0, 0
+
+    def _refill(self, tenant: str, spec: QueueSpec, purse: CreditCache, wanted: int, now: int) -> int:
+        """Take what is missing, or as much of it as there is room for; the first order number, where there are any."""
+        max_depth = spec.retention.max_depth
+        numbered = spec.ordering.ordered
+        needed = max(0, wanted - purse.held)
+        count = max(needed, 0 if numbered else self._block(purse, max_depth, now))
+        while True:
+            numbers = min(wanted, purse.held + count) if numbered else 0
+            if count + numbers == 0:
+                purse.full_until = now + FULL_MEMORY_MS
+                return 0
+            stale = purse.state.stale_minutes(now) if purse.state else ()
+            answer = self._store.take_credits(
+                tenant, spec.name, CreditRequest(count, max_depth, now, numbers, purse.arrived, stale)
+            )
+            if isinstance(answer, QueueState):
+                break
+            purse.state = answer.current
+            count = max(0, min(needed, count - 1, max_depth - answer.current.depth))
+        purse.state = answer
+        purse.arrived = 0
+        if count:
+            fresh_until = (now // MINUTE + GRANT_MINUTES) * MINUTE
+            purse.usable_until = min(purse.usable_until, fresh_until) if purse.held else fresh_until
+            purse.held += count
+            purse.taken_at = now
+        return answer.sequence - numbers + 1 if numbers else 0
+
+    def _block(self, purse: CreditCache, max_depth: int, now: int) -> int:
+        """How many to take at once: more and more under sustained traffic, one near the limit.
+
+        An ordered queue takes a number for each message as it comes: a block would break the order of arrival.
+        """
+        sustained = now - purse.taken_at < SUSTAINED_MS
+        purse.block = min(purse.block * 2, MAX_BLOCK) if sustained else 1
+        room = max_depth - purse.state.depth if purse.state else 0
+        return min(purse.block, room // 16)

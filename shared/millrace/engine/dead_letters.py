@@ -1,0 +1,159 @@
+"""Dead letters afterwards: list, look at, replay, purge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from millrace.engine.counters import flush, note_dead
+from millrace.engine.drafts import RESERVED
+from millrace.engine.enqueue import Receipt, enqueue
+from millrace.engine.queue import Queue
+from millrace.model.body import read_body
+from millrace.model.cursor import check_page, decode_cursor, encode_cursor
+from millrace.model.errors import NotFound
+from millrace.model.ids import keyed_message_id
+from millrace.model.keys import may_set_priority
+from millrace.model.message import DeadLetter, DeadLetterReason, Draft
+
+#: Letters read at most for one page of a filtered list; the cursor goes on from there.
+SCAN_LIMIT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterFilter:
+    """Which dead letters to list or replay."""
+
+    failed_from: int = 0
+    failed_before: int = 9_999_999_999_999
+    reason: DeadLetterReason | None = None
+    error_text: str = ""
+    project: str | None = None
+    correlation_id: str | None = None
+
+    def matches(self, letter: DeadLetter) -> bool:
+        right_reason = self.reason is None or letter.reason is self.reason
+        right_error = self.error_text.lower() in f"{letter.error_type}: {letter.error}".lower()
+        right_project = self.project is None or letter.project == self.project
+        right_correlation = self.correlation_id is None or letter.message.correlation_id == self.correlation_id
+        return right_reason and right_error and right_project and right_correlation
+
+
+EVERY_LETTER = DeadLetterFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterPage:
+    """A page of dead letters, newest first unless asked otherwise."""
+
+    items: list[DeadLetter]
+    next: str | None
+
+
+def list_dead_letters(
+    queue: Queue,
+    *,
+    only: DeadLetterFilter = EVERY_LETTER,
+    limit: int = 50,
+    cursor: str | None = None,
+    newest_first: bool = True,
+) -> DeadLetterPage:
+    """A page of the queue's dead letters. It may hold fewer than `limit` and still go on, when little matches."""
+    check_page(limit)
+    scope = f"dead#{queue.tenant}#{queue.spec.name}#{'new' if newest_first else 'old'}"
+    after, upto = f"{only.failed_from:013d}", f"{only.failed_before:013d}"
+    if cursor is not None:
+        (position,) = decode_cursor(scope, cursor, 1)
+        after, upto = (after, position) if newest_first else (position, upto)
+    found: list[DeadLetter] = []
+    scanned = 0
+    while True:
+        page = queue.store.read_dead_letters(
+            queue.tenant, queue.spec.name, after, upto, min(limit, 100), newest_first=newest_first
+        )
+        scanned += len(page.items)
+        for letter in page.items:
+            if only.matches(letter) and letter.ttl * 1000 > queue.now():
+                found.append(letter)
+            if len(found) == limit:
+                return DeadLetterPage(found, encode_cursor(scope, letter.sk))
+        if page.next is None:
+            return DeadLetterPage(found, None)
+        if scanned >= SCAN_LIMIT:
+            return DeadLetterPage(found, encode_cursor(scope, page.next))
+        after, upto = (after, page.next) if newest_first else (page.next, upto)
+
+
+def get_dead_letter(queue: Queue, letter_id: str) -> DeadLetter:
+    """One dead letter by its id (`failed_at#message_id`)."""
+    letter = queue.store.get_dead_letter(queue.tenant, queue.spec.name, letter_id)
+    if letter is None:
+        raise NotFound("dead letter", letter_id)
+    return letter
+
+
+def body_of_dead_letter(queue: Queue, letter: DeadLetter) -> bytes:
+    return read_body(letter.message.body, queue.runtime.blobs)
+
+
+def replay(queue: Queue, letter: DeadLetter, job: str) -> Receipt:
+    """Enqueue a dead letter again, as a new message that points to its origin and keeps its correlation id.
+
+    Once for each `job`, however often it is called or whatever crashes in between: the new message's id comes from
+    the letter and the job.
+    """
+    if letter.replay_job == job:
+        message = letter.message
+        return Receipt(letter.replayed_as, message.correlation_id, message.idempotency_key, duplicate=True)
+    draft = replay_draft(queue, letter, read_body(letter.message.body, queue.runtime.blobs))
+    receipt = enqueue(queue, draft, own_key=replay_key(letter, job))
+    queue.store.mark_replayed(replace(letter, replayed_at=queue.now(), replayed_as=receipt.message_id, replay_job=job))
+    return receipt
+
+
+def replay_draft(queue: Queue, letter: DeadLetter, body: bytes) -> Draft:
+    """What a replay hands in: the message as it was, with a pointer to it."""
+    return Draft(
+        body,
+        content_type=letter.message.content_type,
+        headers=letter.message.headers,
+        key=letter.key,
+        priority=letter.priority if may_set_priority(queue.spec.ordering) else None,
+        project=letter.project,
+        labels=letter.labels,
+        correlation_id=letter.message.correlation_id,
+        source=letter.message.source,
+        origin=letter.message.id,
+    )
+
+
+def mark_replays_in_doubt(queue: Queue, letters: Sequence[DeadLetter], job: str) -> list[DeadLetter]:
+    """The letters, marked where `job` has replayed them already and died before it could say so.
+
+    Their new message tells, however short the queue's idempotency window is: one batch get for up to 100.
+    """
+    ids = {letter.sk: keyed_message_id(queue.tenant, queue.spec.name, replay_key(letter, job)) for letter in letters}
+    unmarked = [letter for letter in letters if letter.replay_job != job]
+    there = queue.store.get_messages([ids[letter.sk] for letter in unmarked]) if unmarked else {}
+    marked = []
+    for letter in letters:
+        message = there.get(ids[letter.sk]) if letter.replay_job != job else None
+        if message is not None:
+            letter = replace(letter, replayed_at=message.received_at, replayed_as=message.id, replay_job=job)
+            queue.store.mark_replayed(letter)
+        marked.append(letter)
+    return marked
+
+
+def replay_key(letter: DeadLetter, job: str) -> str:
+    """The idempotency key of a letter's replay by one job."""
+    return f"{RESERVED}replay{RESERVED}{letter.sk}{RESERVED}{job}"
+
+
+def purge_dead_letter(queue: Queue, letter_id: str) -> None:
+    """Forget a dead letter for good."""
+    if not queue.store.delete_dead_letter(queue.tenant, queue.spec.name, letter_id):
+        raise NotFound("dead letter", letter_id)
+    failed_at = int(letter_id.split("#", 1)[0])
+    note_dead(queue, failed_at, -1)
+    flush(queue)

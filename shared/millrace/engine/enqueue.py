@@ -1,0 +1,253 @@
+"""Enqueue: two single-item writes, no transaction.
+
+1. The entry is put, 2. the message is put under its id: that second write is the commit. A crash in between leaves
+an entry without its message, which never runs and is removed after `ORPHAN_GRACE_MS` by whoever meets it; so
+nothing that was accepted is lost, and nothing runs twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from millrace.engine.drafts import Checked, check
+from millrace.engine.queue import Queue
+from millrace.engine.status import MessageStatus, Status, locate
+from millrace.model.body import place_body
+from millrace.model.errors import MillraceError, QueueFull, StoreUnavailable
+from millrace.model.keys import ready_place, sequence_order, waiting_place
+from millrace.model.message import Draft, Entry, Message
+from millrace.stores.interface import Applied, Refused
+
+#: An entry without its message is left alone for this long: longer than any sender can live.
+ORPHAN_GRACE_MS = 5 * 60_000
+#: A sender that took longer than this between its two writes gives up instead of committing.
+COMMIT_WITHIN_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What the sender gets: the message's id, and how it stands when it was there before."""
+
+    message_id: str
+    correlation_id: str
+    idempotency_key: str
+    duplicate: bool = False
+    phase: MessageStatus = MessageStatus.READY
+    result: bytes | None = None  #: what a finished message gave, for a repeat of its key
+    there: Message | None = None  #: the message that a duplicate met
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """An entry and its message on their way into the store."""
+
+    position: int
+    entry: Entry
+    message: Message
+
+
+def enqueue(queue: Queue, draft: Draft, *, own_key: str = "") -> Receipt:
+    """Accept one message: once this returns it will end as done or as a dead letter.
+
+    Raises InvalidRequest (nothing written), QueueFull (nothing written) or StoreUnavailable (outcome unknown;
+    repeat it with the same idempotency key). Costs one write unit for the entry and one for each KB of the message.
+    """
+    (answer,) = enqueue_all(queue, [draft], [own_key])
+    if isinstance(answer, MillraceError):
+        raise answer
+    return answer
+
+
+def enqueue_all(queue: Queue, drafts: Sequence[Draft], own_keys: Sequence[str] = ()) -> list[Receipt | MillraceError]:
+    """Accept many: a receipt or an error for each, in their order.
+
+    `own_keys` are idempotency keys that the queue itself made, one for each draft.
+    """
+    now = queue.now()
+    answers: dict[int, Receipt | MillraceError] = {}
+    checked: dict[int, Checked] = {}
+    first_of: dict[str, int] = {}
+    repeats: dict[int, int] = {}
+    for position, draft in enumerate(drafts):
+        try:
+            item = check(queue, draft, now, own_key=own_keys[position] if own_keys else "")
+        except MillraceError as error:
+            answers[position] = error
+            continue
+        if item.id in first_of:
+            repeats[position] = first_of[item.id]
+        else:
+            first_of[item.id] = position
+            checked[position] = item
+    pairs = _admit(queue, checked, now, answers)
+    pairs = _put_entries(queue, pairs, answers)
+    _commit(queue, pairs, answers)
+    for position, first in repeats.items():
+        answers[position] = _repeat_of(answers[first])
+    return [answers[position] for position in range(len(drafts))]
+
+
+def _repeat_of(answer: Receipt | MillraceError) -> Receipt | MillraceError:
+    return answer if isinstance(answer, MillraceError) else replace(answer, duplicate=True)
+
+
+def _admit(
+    queue: Queue, checked: dict[int, Checked], now: int, answers: dict[int, Receipt | MillraceError]
+) -> list[_Pair]:
+    """Spend a credit for each, in their order; the rest is refused for want of room."""
+    if not checked:
+        return []
+    spec = queue.spec
+    admission = queue.runtime.credits.admit(queue.tenant, spec, len(checked))
+    pairs = []
+    for number, (position, item) in enumerate(checked.items()):
+        if number < admission.count:
+            numbered = spec.ordering.ordered
+            order = sequence_order(admission.first_number + number) if numbered else queue.runtime.orders.next()
+            try:
+                pairs.append(_pair(queue, position, item, order, now))
+            except StoreUnavailable as error:
+                answers[position] = error
+                queue.runtime.credits.refund(queue.tenant, spec, 1)
+        else:
+            answers[position] = QueueFull(spec.name, spec.retention.max_depth)
+    return pairs
+
+
+def _pair(queue: Queue, position: int, item: Checked, order: str, now: int) -> _Pair:
+    spec, draft = queue.spec, item.draft
+    ordered = spec.ordering.ordered
+    place = ready_place(
+        queue.tenant,
+        spec,
+        key=draft.key,
+        message_id=item.id,
+        priority=0 if ordered else item.priority,
+        order=order,
+    )
+    if item.due and not ordered:
+        place = waiting_place(place.pk, item.due, order)
+    entry = Entry(
+        place,
+        id=item.id,
+        nonce=item.nonce,
+        enqueued_at=now,
+        expires_at=now + spec.retention.max_age_seconds * 1000,
+        priority=item.priority,
+        correlation_id=item.correlation_id,
+        key=draft.key,
+        project=item.project,
+        labels=item.labels,
+        due=item.due,
+    )
+    message = Message(
+        id=item.id,
+        tenant=queue.tenant,
+        queue=spec.name,
+        nonce=item.nonce,
+        place=place,
+        body=place_body(draft.body, queue.runtime.blobs, f"{queue.tenant}/{spec.name}/{item.id}/{item.nonce}"),
+        content_type=draft.content_type,
+        received_at=now,
+        dedupe_until=now + spec.idempotency.window_seconds * 1000,
+        ttl=spec.message_ttl(now),
+        headers=draft.headers,
+        correlation_id=item.correlation_id,
+        idempotency_key=draft.idempotency_key or "",
+        source=draft.source,
+        origin=draft.origin,
+        run=draft.run,
+    )
+    return _Pair(position, entry, message)
+
+
+def _put_entries(queue: Queue, pairs: list[_Pair], answers: dict[int, Receipt | MillraceError]) -> list[_Pair]:
+    """The first write. What was not surely written is given up: without its message it can never run."""
+    written = []
+    for pair, outcome in zip(pairs, queue.store.put_entries([pair.entry for pair in pairs]), strict=True):
+        if isinstance(outcome, Applied):
+            written.append(pair)
+        else:
+            answers[pair.position] = StoreUnavailable("The entry could not be written; nothing was accepted.")
+    late = queue.now() - COMMIT_WITHIN_MS
+    if any(pair.entry.enqueued_at < late for pair in written):
+        for pair in written:
+            answers[pair.position] = StoreUnavailable("The table took too long; nothing was accepted.")
+        _withdraw(queue, written)
+        return []
+    return written
+
+
+def _commit(queue: Queue, pairs: list[_Pair], answers: dict[int, Receipt | MillraceError]) -> None:
+    """The second write: accepted, or a repeat of a message that is there already."""
+    repeated, accepted = [], []
+    for pair, outcome in zip(pairs, queue.store.put_messages([pair.message for pair in pairs]), strict=True):
+        if isinstance(outcome, Applied):
+            answers[pair.position] = _accepted(pair)
+            accepted.append(pair.message)
+        elif isinstance(outcome, Refused) and outcome.current is not None:
+            try:
+                answer = _answer_repeat(queue, pair, outcome.current)
+            except StoreUnavailable as error:
+                answers[pair.position] = error
+                continue
+            answers[pair.position] = answer
+            if answer.duplicate:
+                repeated.append(pair)
+            if not answer.phase.ended:
+                accepted.append(outcome.current if answer.duplicate else pair.message)
+        else:
+            answers[pair.position] = StoreUnavailable("The commit got no answer; repeat it with the same key.")
+    queue.tell_accepted(accepted)
+    _withdraw(queue, repeated)
+
+
+def _accepted(pair: _Pair) -> Receipt:
+    phase = MessageStatus.WAITING if pair.entry.due else MessageStatus.READY
+    return Receipt(pair.message.id, pair.message.correlation_id, pair.message.idempotency_key, phase=phase)
+
+
+def _answer_repeat(queue: Queue, pair: _Pair, current: Message) -> Receipt:
+    """Answer from the message that is there, or take its place when it has ended and its window is over.
+
+    A message still queued is a duplicate however old it is: replacing it would run the work twice. So is one that
+    an earlier try of the same bulk run wrote. A bulk run asks for no phase: its duplicates come by the thousand.
+    """
+    while True:
+        now = queue.now()
+        run = pair.message.run
+        if run and (current.run == run or now < current.dedupe_until):
+            return Receipt(current.id, current.correlation_id, current.idempotency_key, duplicate=True, there=current)
+        found = locate(queue.store, current, queue.store.get_records(current.id), now)
+        if now < current.dedupe_until or not found.phase.ended:
+            return _duplicate(found)
+        outcome = queue.store.replace_message(pair.message, current.nonce)
+        if isinstance(outcome, Applied):
+            return _accepted(pair)
+        if not isinstance(outcome, Refused) or outcome.current is None:
+            raise StoreUnavailable("The commit got no answer; repeat it with the same key.")
+        current = outcome.current
+
+
+def _duplicate(found: Status) -> Receipt:
+    message = found.message
+    snapshot = found.result.snapshot if found.result else None
+    return Receipt(
+        message.id,
+        message.correlation_id,
+        message.idempotency_key,
+        duplicate=True,
+        phase=found.phase,
+        result=snapshot,
+        there=message,
+    )
+
+
+def _withdraw(queue: Queue, pairs: list[_Pair]) -> None:
+    """Remove entries that will have no message, and take their credits back."""
+    if not pairs:
+        return
+    outcomes = queue.store.drop_entries([pair.entry for pair in pairs])
+    gone = sum(isinstance(outcome, Applied) for outcome in outcomes)
+    queue.runtime.credits.refund(queue.tenant, queue.spec, gone)

@@ -1,0 +1,207 @@
+"""Finish: ack, nack, release, extend. Every write carries the claim's token; a stale one changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from millrace.engine.attempt_history import history_with
+from millrace.engine.bury import bury
+from millrace.engine.counters import book_endings, note_failure
+from millrace.engine.drafts import due_after
+from millrace.engine.queue import Queue
+from millrace.engine.retry import RetryAt, decide
+from millrace.history.log import HistoryEvent
+from millrace.model.errors import MillraceError, StaleClaim
+from millrace.model.keys import order_of, waiting_place
+from millrace.model.message import Attempt, DeadLetterReason, Entry, Message, MessageLocation, Result
+from millrace.stores.interface import Applied, Refused, WriteResult
+
+
+@dataclass(frozen=True, slots=True)
+class RunFailure:
+    """Why a run failed."""
+
+    error_type: str
+    error: str
+
+
+def ack(queue: Queue, entries: Sequence[Entry], results: Sequence[bytes | None] = ()) -> list[MillraceError | None]:
+    """Record that claimed messages are done: None for each that is, else why not.
+
+    The deletion of the entry is the commit; the result follows it. Repeating an ack that succeeded succeeds again.
+    One write unit each, one more where the result is kept, and one for the whole batch.
+    """
+    epoch = queue.state().epoch
+    queue.tell(HistoryEvent.ENDING, entries)
+    outcomes = queue.store.end_entries(entries)
+    done = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, Applied)]
+    if done and queue.spec.idempotency.cache_result:
+        queue.store.put_results(
+            [_result(queue, entries[number], results[number] if results else None) for number in done]
+        )
+    if done:
+        book_endings(queue, epoch, len(done), done=len(done))
+    answers = [_ack_answer(queue, entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True)]
+    _tell_answers(queue, HistoryEvent.DONE, entries, answers)
+    return answers
+
+
+def _tell_answers(
+    queue: Queue, good: HistoryEvent, entries: Sequence[Entry], answers: Sequence[MillraceError | None]
+) -> None:
+    if queue.runtime.history is not None:
+        stale = [isinstance(answer, StaleClaim) for answer in answers]
+        queue.tell(good, [entry for entry, answer in zip(entries, answers, strict=True) if answer is None])
+        queue.tell(HistoryEvent.STALE, [entry for entry, refused in zip(entries, stale, strict=True) if refused])
+
+
+def _result(queue: Queue, entry: Entry, snapshot: bytes | None) -> Result:
+    now = queue.now()
+    return Result(entry.id, entry.nonce, entry.version, now, snapshot or b"", queue.spec.message_ttl(now))
+
+
+def _ack_answer(queue: Queue, entry: Entry, outcome: WriteResult[Entry]) -> MillraceError | None:
+    if isinstance(outcome, Refused) and outcome.current is None:
+        return _ended_earlier(queue, entry)
+    return failure_of(entry, outcome)
+
+
+def _ended_earlier(queue: Queue, entry: Entry) -> MillraceError | None:
+    """The entry is gone: by this very claim (its answer was lost), or by a later one?
+
+    Its result says by which. Where the result is missing (not kept, or its worker was killed before writing it) only
+    a claim that is still live can be told: nobody else could have ended the message.
+    """
+    records = queue.store.get_records(entry.id)
+    whereabouts, result = records.whereabouts, records.result
+    taken_out = whereabouts and whereabouts.nonce == entry.nonce and (whereabouts.dead_letter or whereabouts.purged_at)
+    other_claim = result and result.nonce == entry.nonce and result.version != entry.version
+    moved = whereabouts and whereabouts.nonce == entry.nonce and whereabouts.place not in (None, entry.place)
+    own_claim = result and result.nonce == entry.nonce and result.version == entry.version
+    nobody_knows = not own_claim and not entry.live(queue.now())
+    if taken_out or other_claim or moved or nobody_knows:
+        return StaleClaim(entry.id, entry.version, result.version if other_claim and result else None)
+    return None
+
+
+def failure_of(entry: Entry, outcome: WriteResult[Entry]) -> MillraceError | None:
+    """What to tell the holder of a claim about a write that carried its token."""
+    match outcome:
+        case Applied():
+            return None
+        case Refused(current):
+            return StaleClaim(entry.id, entry.version, current.version if current else None)
+        case unknown:
+            return unknown.cause
+
+
+def nack(
+    queue: Queue,
+    entry: Entry,
+    message: Message,
+    failure: RunFailure,
+    *,
+    delay_ms: int | None = None,
+    lost: Attempt | None = None,
+) -> RetryAt | None:
+    """Record a failed run: back to the queue after its backoff, or, attempts used up, to the dead letters (None).
+
+    Raises StaleClaim when the claim is no longer the newest. A retry costs six write units, whatever the body.
+    """
+    now = queue.now()
+    if delay_ms is not None:
+        due_after(now, delay_ms)
+    failed = replace(entry, attempts=entry.attempts + 1)
+    run = Attempt(failed.attempts, entry.version, entry.owner, entry.since, now, failure.error_type, failure.error)
+    runs = [lost, run] if lost else [run]
+    decision = decide(queue.spec.delivery, failed.attempts, now, queue.runtime.chance, delay_ms)
+    if isinstance(decision, RetryAt):
+        due = move(queue, entry, failed, decision.due, history_with(queue, entry, runs))
+        queue.tell(HistoryEvent.FAILED, [entry])
+        note_failure(queue)
+        return RetryAt(due)
+    buried = bury(
+        queue,
+        failed,
+        message,
+        DeadLetterReason.EXHAUSTED,
+        error_type=failure.error_type,
+        error=failure.error,
+        attempts=runs,
+    )
+    if not buried:
+        raise stale(queue, entry)
+    note_failure(queue)
+    return None
+
+
+def reject(queue: Queue, entry: Entry, message: Message, failure: RunFailure, lost: Attempt | None = None) -> None:
+    """Straight to the dead letters: the handler says that no retry can help."""
+    failed = replace(entry, attempts=entry.attempts + 1)
+    run = Attempt(
+        failed.attempts, entry.version, entry.owner, entry.since, queue.now(), failure.error_type, failure.error
+    )
+    runs = [lost, run] if lost else [run]
+    if not bury(
+        queue,
+        failed,
+        message,
+        DeadLetterReason.REJECTED,
+        error_type=failure.error_type,
+        error=failure.error,
+        attempts=runs,
+    ):
+        raise stale(queue, entry)
+
+
+def move(queue: Queue, entry: Entry, changed: Entry, due: int, history: tuple[Attempt, ...]) -> int:
+    """Give a claimed entry back to wait until `due`, but no longer than it is kept: the time when it is due.
+
+    What waited beyond its retention would never be met as too old, and TTL could take its message away before. In an
+    ordered queue it waits in place, and keeps blocking.
+    """
+    due = min(due, entry.expires_at)
+    place = entry.place
+    if not queue.spec.ordering.ordered:
+        place = waiting_place(entry.place.pk, due, order_of(entry.place))
+    new = replace(changed.unclaimed(), place=place, due=due)
+    ttl = queue.spec.whereabouts_ttl(entry.enqueued_at)
+    whereabouts = MessageLocation(entry.id, entry.nonce, place, ttl, history=history)
+    error = failure_of(entry, queue.store.move_entry(entry, new, whereabouts))
+    if isinstance(error, StaleClaim):
+        queue.tell(HistoryEvent.STALE, [entry])
+    if error:
+        raise error
+    return due
+
+
+def release(queue: Queue, entries: Sequence[Entry]) -> list[MillraceError | None]:
+    """Give claimed messages back at once, charging no attempt. One write unit each."""
+    outcomes = queue.store.hold_entries([entry.unclaimed() for entry in entries], [entry.token for entry in entries])
+    answers = [failure_of(entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True)]
+    _tell_answers(queue, HistoryEvent.RELEASED, entries, answers)
+    return answers
+
+
+def snooze(queue: Queue, entry: Entry, until: int) -> None:
+    """Give a claimed message back until a time, charging no attempt."""
+    due_after(queue.now(), until - queue.now(), "until")
+    move(queue, entry, entry, until, history_with(queue, entry, ()))
+    queue.tell(HistoryEvent.RELEASED, [entry])
+
+
+def extend(queue: Queue, entries: Sequence[Entry], lease_ms: int | None = None) -> list[Entry | MillraceError]:
+    """Heartbeat: the claims with a new end, or why not. One write unit each."""
+    until = queue.now() + (queue.spec.lease_ms if lease_ms is None else lease_ms)
+    extended = [replace(entry, until=until) for entry in entries]
+    outcomes = queue.store.hold_entries(extended, [entry.token for entry in entries])
+    return [
+        failure_of(entry, outcome) or longer for entry, longer, outcome in zip(entries, extended, outcomes, strict=True)
+    ]
+
+
+def stale(queue: Queue, entry: Entry) -> StaleClaim:
+    """The error for a claim that lost its entry, naming the current version."""
+    current = queue.store.get_entry(entry.place)
+    return StaleClaim(entry.id, entry.version, current.version if current else None)

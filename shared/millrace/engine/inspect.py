@@ -1,0 +1,146 @@
+"""Looking at a queue: its numbers, its entries, who holds what. Bounded reads however deep the queue is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millrace.engine.queue import Queue
+from millrace.model.cursor import check_page, decode_cursor, encode_cursor
+from millrace.model.errors import InvalidCursor, InvalidField
+from millrace.model.keys import END, READY, WAITING, group_of
+from millrace.model.message import Entry
+
+#: Entries of a lane counted one by one in each partition; beyond that the counter speaks.
+COUNTED = 300
+#: Steps from priority to priority while looking for the oldest.
+STEPS = 16
+LANES = {"ready": READY, "waiting": WAITING}
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """A queue in numbers."""
+
+    depth: int  #: unfinished messages, as the counter has them
+    ready: int
+    waiting: int
+    in_flight: int
+    oldest_age_ms: int  #: of the oldest unfinished message seen
+    dead_letters: int
+    arrived_per_minute: float
+    done_per_minute: float
+    paused: bool
+    exact: bool  #: false when the queue is too deep to count: then `ready` is what the depth leaves over
+    by_project: Mapping[str, int] = field(default_factory=dict)  #: of the entries counted
+    totals: Mapping[str, int] = field(default_factory=dict)
+    open_targets: Mapping[str, int] = field(default_factory=dict)  #: target that is down → when it is probed next
+
+
+def stats(queue: Queue) -> Stats:
+    """The queue's numbers now: at most two pages of each partition's lanes and a few heads, whatever its depth."""
+    now = queue.now()
+    state = queue.state(fresh=True)
+    counted = [entry for pk in queue.partitions() for lane in LANES.values() for entry in _head(queue, pk, lane)]
+    complete = all(_is_complete(pk, lane, counted) for pk in queue.partitions() for lane in LANES.values())
+    in_flight = sum(entry.live(now) for entry in counted)
+    waiting = sum(entry.due > now and not entry.live(now) for entry in counted)
+    ready = len(counted) - in_flight - waiting
+    if not complete:
+        ready = max(ready, state.depth - in_flight - waiting)
+    arrived, done = state.per_minute(now)
+    return Stats(
+        depth=len(counted) if complete else state.depth,
+        ready=ready,
+        waiting=waiting,
+        in_flight=in_flight,
+        oldest_age_ms=max((now - entry.enqueued_at for entry in (*counted, *_oldest(queue))), default=0),
+        dead_letters=state.dead_letters(now, queue.spec.retention.dead_letter_seconds),
+        arrived_per_minute=arrived,
+        done_per_minute=done,
+        paused=bool(state.paused_at),
+        exact=complete,
+        by_project=Counter(entry.project for entry in counted),
+        totals={"arrived": state.arrived, "done": state.done, "failed": state.failed, "dead": state.dead},
+        open_targets={name: opening.until for name, opening in state.openings.items()},
+    )
+
+
+def _head(queue: Queue, pk: str, lane: str) -> tuple[Entry, ...]:
+    return queue.store.read_lane(pk, lane, lane + END, COUNTED).items
+
+
+def _is_complete(pk: str, lane: str, counted: list[Entry]) -> bool:
+    return sum(entry.place.pk == pk and entry.place.sk.startswith(lane) for entry in counted) < COUNTED
+
+
+def _oldest(queue: Queue) -> list[Entry]:
+    """The head of each priority: within one, the oldest comes first."""
+    heads: list[Entry] = []
+    if queue.spec.ordering.ordered or queue.spec.fair:
+        return heads
+    for pk in queue.partitions():
+        after = READY
+        for _ in range(STEPS):
+            page = queue.store.read_lane(pk, after, READY + END, 1)
+            if not page.items:
+                break
+            heads.append(page.items[0])
+            after = group_of(page.items[0].place) + END
+    return heads
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPage:
+    """A page of a queue's entries."""
+
+    items: list[Entry]
+    next: str | None
+
+
+def list_entries(queue: Queue, lane: str = "ready", *, limit: int = 50, cursor: str | None = None) -> EntryPage:
+    """A page of one lane, in the order in which it will be worked off."""
+    check_page(limit)
+    if lane not in LANES:
+        raise InvalidField("lane", f"{lane!r} is unknown", " or ".join(LANES))
+    return _entries(queue, [LANES[lane]], f"entries#{lane}", limit, cursor, held_at=None)
+
+
+def list_claims(queue: Queue, *, limit: int = 50, cursor: str | None = None) -> EntryPage:
+    """A page of the entries that somebody holds: who, what, since when and until when."""
+    check_page(limit)
+    return _entries(queue, list(LANES.values()), "claims", limit, cursor, held_at=queue.now())
+
+
+def _entries(
+    queue: Queue, lanes: list[str], kind: str, limit: int, cursor: str | None, *, held_at: int | None
+) -> EntryPage:
+    """Walk the lanes partition by partition; a page ends when it is full or enough was read for one answer."""
+    scope = f"{kind}#{queue.tenant}#{queue.spec.name}"
+    stretches = [(pk, lane) for pk in queue.partitions() for lane in lanes]
+    number, after = 0, stretches[0][1]
+    if cursor is not None:
+        position, after = decode_cursor(scope, cursor, 2)
+        if not position.isdecimal() or int(position) >= len(stretches):
+            raise InvalidCursor
+        number = int(position)
+    found: list[Entry] = []
+    reads = 0
+    while number < len(stretches):
+        pk, lane = stretches[number]
+        page = queue.store.read_lane(pk, max(after, lane), lane + END, min(limit, 100) if held_at is None else COUNTED)
+        reads += 1
+        for entry in page.items:
+            if held_at is None or entry.live(held_at):
+                found.append(entry)
+            if len(found) == limit:
+                return EntryPage(found, encode_cursor(scope, str(number), entry.place.sk))
+        if page.next is not None:
+            after = page.next
+        else:
+            number += 1
+            after = stretches[number][1] if number < len(stretches) else ""
+        if reads >= STEPS and number < len(stretches):
+            return EntryPage(found, encode_cursor(scope, str(number), after))
+    return EntryPage(found, None)

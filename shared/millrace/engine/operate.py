@@ -1,0 +1,100 @@
+"""An operator's hand on a queue: pause, resume, break a claim, purge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from millrace.engine.counters import book_endings
+from millrace.engine.finish import release
+from millrace.engine.queue import Queue
+from millrace.engine.status import MessageStatus, status
+from millrace.history.log import HistoryEvent
+from millrace.model.errors import NotFound
+from millrace.model.ids import random_token
+from millrace.model.keys import END, READY, WAITING
+from millrace.model.message import Entry, MessageLocation
+from millrace.model.queue_state import QueueState
+from millrace.stores.interface import Applied
+
+PURGE_PAGE = 25
+#: A purge holds what it removes for this long: enough for one page.
+PURGE_LEASE_MS = 30_000
+
+
+def pause(queue: Queue, by: str) -> QueueState:
+    """Stop handing out messages. They are still accepted, and still become dead letters when they grow too old."""
+    return _paused(queue, queue.now(), by)
+
+
+def resume(queue: Queue, by: str) -> QueueState:
+    """Hand out messages again."""
+    return _paused(queue, 0, by)
+
+
+def _paused(queue: Queue, at: int, by: str) -> QueueState:
+    state = queue.store.set_paused(queue.tenant, queue.spec.name, at, by)
+    queue.saw(state)
+    return state
+
+
+def break_claim(queue: Queue, message_id: str) -> None:
+    """Take a message from whoever holds it and give it back, charging no attempt. The holder's claim is stale then."""
+    found = status(queue, message_id)
+    if found.phase is not MessageStatus.CLAIMED or found.entry is None:
+        raise NotFound("claim on message", message_id)
+    release(queue, [found.entry])
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """How far a purge came in one call."""
+
+    removed: int
+    held: int  #: left alone, since somebody is working on them
+    next: str | None  #: where to go on
+
+
+def purge_page(queue: Queue, by: str, position: str | None = None) -> Purged:
+    """Remove one page of the queue's messages for good, those that nobody holds; call again with `next`.
+
+    Each keeps a trace: its status says `purged`. Four write units each, whatever the body, and one for the claim.
+    """
+    stretches = [(pk, lane) for pk in queue.partitions() for lane in (READY, WAITING)]
+    number, _, after = (position or "0:").partition(":")
+    at = int(number)
+    pk, lane = stretches[at]
+    page = queue.store.read_lane(pk, max(after, lane), lane + END, PURGE_PAGE)
+    now = queue.now()
+    free = [entry for entry in page.items if not entry.live(now)]
+    removed = _remove(queue, free, by, now)
+    following = f"{at}:{page.next}" if page.next else f"{at + 1}:" if at + 1 < len(stretches) else None
+    return Purged(removed, len(page.items) - removed, following)
+
+
+def _remove(queue: Queue, free: list[Entry], by: str, now: int) -> int:
+    """Claim each first, so that no worker can be at it, then take it out by that claim."""
+    if not free:
+        return 0
+    epoch = queue.state().epoch
+    claimed = [
+        replace(
+            entry,
+            token=random_token(queue.runtime.entropy),
+            version=entry.version + 1,
+            until=now + PURGE_LEASE_MS,
+            since=now,
+            owner=f"purge by {by}"[:64],
+        )
+        for entry in free
+    ]
+    removed = []
+    for entry, outcome in zip(claimed, queue.store.claim_entries(claimed, now), strict=True):
+        if isinstance(outcome, Applied):
+            ttl = queue.spec.whereabouts_ttl(now)
+            trace = MessageLocation(entry.id, entry.nonce, None, ttl, purged_at=now)
+            if isinstance(queue.store.bury_entry(entry, trace, None), Applied):
+                removed.append(entry)
+    queue.tell(HistoryEvent.PURGED, removed)
+    if removed:
+        book_endings(queue, epoch, len(removed))
+    return len(removed)

@@ -1,0 +1,105 @@
+"""A queue at work: its definition, its store, and the time and chance that its verbs use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from millrace.engine.credits import Credits
+from millrace.history.log import HistoryEvent, HistoryLog
+from millrace.model.clock import Chance, Clock, Entropy, system_chance, system_clock, system_entropy
+from millrace.model.errors import InvalidField
+from millrace.model.ids import Orders
+from millrace.model.keys import partition
+from millrace.model.message import Entry, Message
+from millrace.model.queue_spec import QueueSpec
+from millrace.model.queue_state import PendingCounters, QueueState
+from millrace.stores.interface import Blobs, Store
+
+TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
+QUEUE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+#: How long a read of the queue's state serves the verbs that only glance at it.
+CACHED_STATE_MS = 1_000
+
+
+class Runtime:
+    """What all queues of one process share: store, blobs, clock, randomness, credits."""
+
+    def __init__(
+        self,
+        store: Store,
+        blobs: Blobs,
+        *,
+        clock: Clock = system_clock,
+        entropy: Entropy = system_entropy,
+        chance: Chance = system_chance,
+        history: HistoryLog | None = None,
+    ) -> None:
+        self.store = store
+        self.blobs = blobs
+        self.clock = clock
+        self.entropy = entropy
+        self.chance = chance
+        self.history = history  #: None where nobody records what happens to messages
+        self.orders = Orders(clock, entropy)
+        self.credits = Credits(store, clock)
+        self.ledger = PendingCounters()
+
+    def queue(self, tenant: str, spec: QueueSpec) -> Queue:
+        """The queue of one tenant."""
+        if not TENANT.fullmatch(tenant):
+            raise InvalidField("tenant", f"{tenant!r} is malformed", "1 to 48 letters, digits, '_' and '-'")
+        if not QUEUE_NAME.fullmatch(spec.name):
+            raise InvalidField(
+                "queue", f"{spec.name!r} is malformed", "a letter, then up to 63 letters, digits and '_'"
+            )
+        return Queue(tenant, spec, self)
+
+
+@dataclass(slots=True)
+class CachedState:
+    state: QueueState | None = None
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One tenant's queue. The verbs of the library are functions that take it first."""
+
+    tenant: str
+    spec: QueueSpec
+    runtime: Runtime
+    _glance: CachedState = field(default_factory=CachedState, repr=False, compare=False)
+
+    @property
+    def store(self) -> Store:
+        return self.runtime.store
+
+    def now(self) -> int:
+        return self.runtime.clock()
+
+    def partitions(self) -> list[str]:
+        return [partition(self.tenant, self.spec.name, shard) for shard in range(self.spec.shards)]
+
+    def state(self, *, fresh: bool = False) -> QueueState:
+        """The queue's counters, up to a second old: half a read unit."""
+        now = self.now()
+        glance = self._glance
+        if fresh or glance.state is None or now - glance.at >= CACHED_STATE_MS:
+            glance.state, glance.at = self.store.get_queue_state(self.tenant, self.spec.name), now
+        return glance.state
+
+    def saw(self, state: QueueState) -> None:
+        """Remember a state that came with another answer, so that it need not be read."""
+        self._glance.state, self._glance.at = state, self.now()
+
+    def tell(self, event: HistoryEvent, entries: Sequence[Entry], at: int | None = None) -> None:
+        """Record what happened to claimed entries, where histories are kept."""
+        if entries and self.runtime.history is not None:
+            self.runtime.history.happened(event, self.now() if at is None else at, self.tenant, self.spec.name, entries)
+
+    def tell_accepted(self, messages: Sequence[Message]) -> None:
+        """Record that messages were accepted, where histories are kept."""
+        if messages and self.runtime.history is not None:
+            self.runtime.history.accepted(self.tenant, self.spec, self.now(), messages)

@@ -1,0 +1,137 @@
+"""Where a message is, by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from millrace.engine.queue import Queue
+from millrace.model.errors import NotFound
+from millrace.model.message import Attempt, Entry, Message, MessageLocation, Records, Result
+from millrace.stores.interface import Store
+
+
+class MessageStatus(StrEnum):
+    """What a person calls a message's state."""
+
+    READY = "ready"
+    WAITING = "waiting"  #: delayed, or backing off after a failure
+    CLAIMED = "claimed"
+    DONE = "done"
+    DEAD = "dead"
+    PURGED = "purged"  #: taken out by an operator
+    FILTERED = "filtered"  #: left out by the queue's filter; it never was in the queue
+
+    @property
+    def ended(self) -> bool:
+        return self in (MessageStatus.DONE, MessageStatus.DEAD, MessageStatus.PURGED, MessageStatus.FILTERED)
+
+
+#: Stands where the place of an entry would, in the record of a message that has none.
+FILTERED_PLACE = "F#"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A message's phase, and what there is to see of it."""
+
+    phase: MessageStatus
+    message: Message
+    entry: Entry | None = None
+    result: Result | None = None
+    dead_letter: str = ""
+    history: tuple[Attempt, ...] = ()
+
+
+def status(queue: Queue, message_id: str) -> Status:
+    """A message's state now: one query and one read, two more when its entry is gone.
+
+    Raises NotFound for an id that this queue does not know.
+    """
+    records = queue.store.get_records(message_id)
+    message = records.message
+    if message is None or (message.tenant, message.queue) != (queue.tenant, queue.spec.name):
+        raise NotFound("message", message_id)
+    return locate(queue.store, message, records, queue.now())
+
+
+def locate(store: Store, message: Message, records: Records, now: int) -> Status:
+    """Follow a message to its entry. An entry that is gone from its latest place has ended.
+
+    A retry may move the entry between the two reads; so a missing entry counts only when, read after it, the
+    place is still the same. Moving is one transaction, and a single read never sees half of one.
+    """
+    if message.place.sk == FILTERED_PLACE:
+        return Status(MessageStatus.FILTERED, message)
+    whereabouts = _own(records.whereabouts, message)
+    while True:
+        place = message.place if whereabouts is None else whereabouts.place
+        history = whereabouts.history if whereabouts else ()
+        entry = store.get_entry(place) if place else None
+        if entry is not None and entry.nonce == message.nonce:
+            return Status(_phase(entry, now), message, entry, history=history)
+        again = _own(store.get_whereabouts(message.id), message)
+        if again == whereabouts:
+            break
+        whereabouts = again
+    phase = _ended(whereabouts)
+    if phase is not MessageStatus.DONE:
+        dead_letter = whereabouts.dead_letter if whereabouts else ""
+        return Status(phase, message, dead_letter=dead_letter, history=history)
+    result = records.result
+    if result is None or result.nonce != message.nonce:
+        result = store.get_records(message.id).result
+    own_result = result if result and result.nonce == message.nonce else None
+    return Status(MessageStatus.DONE, message, result=own_result, history=history)
+
+
+def phases(queue: Queue, ids: Sequence[str]) -> dict[str, MessageStatus]:
+    """The phase of each of these messages that this queue knows: three batch reads for a hundred, one more for those
+    that are gone from their place.
+    """
+    store, now = queue.store, queue.now()
+    messages = {
+        id_: message
+        for id_, message in store.get_messages(ids).items()
+        if (message.tenant, message.queue) == (queue.tenant, queue.spec.name)
+    }
+    found = {id_: MessageStatus.FILTERED for id_, message in messages.items() if message.place.sk == FILTERED_PLACE}
+    unsure = {id_: message for id_, message in messages.items() if id_ not in found}
+    seen = store.get_all_whereabouts(list(unsure))
+    while unsure:
+        latest = {id_: _own(seen.get(id_), message) for id_, message in unsure.items()}
+        places = {id_: at.place if (at := latest[id_]) else message.place for id_, message in unsure.items()}
+        entries = store.get_entries([place for place in places.values() if place])
+        gone = {}
+        for id_, message in unsure.items():
+            place = places[id_]
+            entry = entries.get(place) if place else None
+            if entry is not None and entry.nonce == message.nonce:
+                found[id_] = _phase(entry, now)
+            else:
+                gone[id_] = message
+        # As in `locate`: gone counts only when, read after it, the place is still the same.
+        seen = store.get_all_whereabouts(list(gone))
+        for id_, message in gone.items():
+            if _own(seen.get(id_), message) == latest[id_]:
+                found[id_] = _ended(latest[id_])
+        unsure = {id_: message for id_, message in gone.items() if id_ not in found}
+    return found
+
+
+def _ended(whereabouts: MessageLocation | None) -> MessageStatus:
+    if whereabouts and whereabouts.dead_letter:
+        return MessageStatus.DEAD
+    return MessageStatus.PURGED if whereabouts and whereabouts.purged_at else MessageStatus.DONE
+
+
+def _own(whereabouts: MessageLocation | None, message: Message) -> MessageLocation | None:
+    """A message replaced after its window leaves its predecessor's record behind: that is not ours."""
+    return whereabouts if whereabouts and whereabouts.nonce == message.nonce else None
+
+
+def _phase(entry: Entry, now: int) -> MessageStatus:
+    if entry.live(now):
+        return MessageStatus.CLAIMED
+    return MessageStatus.WAITING if entry.due > now else MessageStatus.READY

@@ -1,0 +1,43 @@
+"""A message's workflow state: a document of its consumer's own, readable and writable only under a live claim."""
+
+from __future__ import annotations
+
+from millrace.engine.finish import stale
+from millrace.engine.queue import Queue
+from millrace.model.errors import InvalidField, StaleClaim, StaleState
+from millrace.model.message import Entry, Records, WorkflowState
+from millrace.stores.interface import Applied, Refused
+
+MAX_STATE_BYTES = 64 * 1024
+
+
+def read_workflow_state(queue: Queue, entry: Entry) -> WorkflowState:
+    """The document under a claim; version 0 and empty when none was written. Raises StaleClaim."""
+    current = queue.store.get_entry(entry.place)
+    if current is None or current.token != entry.token or not current.live(queue.now()):
+        raise StaleClaim(entry.id, entry.version, current.version if current else None)
+    return own_workflow_state(queue.store.get_records(entry.id), entry.nonce)
+
+
+def own_workflow_state(records: Records, nonce: str) -> WorkflowState:
+    """The document of the message with this nonce: one sent again after its window begins with an empty one."""
+    document = records.document
+    return document if document and document.nonce == nonce else WorkflowState(b"", 0)
+
+
+def write_workflow_state(queue: Queue, entry: Entry, content: bytes, version: int) -> WorkflowState:
+    """Replace the document read at `version`, while the claim is live: one transaction, four write units and up.
+
+    Raises StaleClaim or StaleState; then nothing was written.
+    """
+    if len(content) > MAX_STATE_BYTES:
+        raise InvalidField("state", f"{len(content)} bytes", f"at most {MAX_STATE_BYTES} bytes")
+    document = WorkflowState(content, version + 1, queue.spec.whereabouts_ttl(entry.enqueued_at), entry.nonce)
+    outcome = queue.store.put_document(entry, document, queue.now())
+    if isinstance(outcome, Applied):
+        return document
+    if isinstance(outcome, Refused):
+        if outcome.current is None:
+            raise stale(queue, entry)
+        raise StaleState(entry.id, version, outcome.current.version)
+    raise outcome.cause

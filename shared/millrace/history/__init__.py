@@ -1,0 +1,1 @@
+"""What happened to messages: the log that is written, and the checker that holds it against the promises."""

@@ -1,0 +1,103 @@
+"""Errors as HTTP answers: RFC 9457 problem documents with a stable `code`.
+
+The one table that maps what the core refuses to a status. A fault of ours is 5xx, never 4xx: senders drop a message
+on a 4xx and send it again on a 5xx.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.model.errors import (
+    InvalidField,
+    InvalidMessage,
+    MillraceError,
+    QueueFull,
+    StaleClaim,
+    StaleState,
+    StoreUnavailable,
+    UnknownQueue,
+)
+
+CONTENT_TYPE = "application/problem+json"
+
+#: code → (status, title). A code that is not here is a fault of ours.
+STATUSES: dict[str, tuple[int, str]] = {
+    "invalid_request": (400, "The request is malformed"),
+    "invalid_field": (400, "A field is out of range"),
+    "invalid_cursor": (400, "The cursor is not valid here"),
+    "invalid_message": (422, "The message does not fit its type"),
+    "expression_failed": (422, "The message lacks what the definition reads from it"),
+    "signature_invalid": (401, "The request could not be authenticated"),
+    "unauthorised": (401, "A valid token is needed"),
+    "forbidden": (403, "The token does not allow this"),
+    "not_found": (404, "There is nothing here"),
+    "unknown_queue": (404, "There is no such queue"),
+    "unknown_webhook": (404, "There is no such webhook"),
+    "method_not_allowed": (405, "The method is not allowed here"),
+    "stale_claim": (409, "The claim is stale"),
+    "stale_state": (409, "The state was changed meanwhile"),
+    "body_too_large": (413, "The body is too large"),
+    "too_many_waiting": (429, "Too many consumers are waiting"),
+    "configuration_missing": (500, "The webhook cannot verify requests"),
+    "secret_unavailable": (503, "The webhook cannot verify requests"),
+    "queue_full": (503, "The queue is full"),
+    "store_unavailable": (503, "The store did not answer"),
+    "internal": (500, "Something went wrong on our side"),
+}
+#: For a store that did not answer: soon, but not at once.
+STORE_RETRY_AFTER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem document and how to send it."""
+
+    status: int
+    headers: dict[str, str]
+    document: dict[str, Any]
+
+    @property
+    def body(self) -> str:
+        # ASCII, because a path may repeat what a sender wrote, and half a surrogate pair cannot be sent as UTF-8.
+        return json.dumps(self.document)
+
+
+def problem(error: BaseException, correlation_id: str) -> Problem:
+    """The answer for an error. What is not one of our own shows nothing of itself."""
+    code = error.code if isinstance(error, MillraceError) else "internal"
+    status, title = STATUSES.get(code, STATUSES["internal"])
+    document: dict[str, Any] = {"type": f"urn:millrace:{code}", "title": title, "status": status, "code": code}
+    if isinstance(error, StoreUnavailable):
+        # Its own text names tables, buckets and what AWS said: for the log, not for a sender.
+        document["detail"] = "Whether the write happened may be unknown: repeat it with the same idempotency key."
+    elif isinstance(error, MillraceError) and code in STATUSES:
+        document["detail"] = str(error)
+    document.update(_particulars(error))
+    document["correlation_id"] = correlation_id
+    headers = {"Content-Type": CONTENT_TYPE, "X-Correlation-Id": correlation_id}
+    retry_after = getattr(error, "retry_after", STORE_RETRY_AFTER if status == 503 else None)
+    if retry_after is not None:
+        headers["Retry-After"] = str(retry_after)
+    return Problem(status, headers, document)
+
+
+def _particulars(error: BaseException) -> dict[str, Any]:
+    """What a program may want to read without parsing the detail."""
+    match error:
+        case StaleClaim():
+            return {"current_version": error.current}
+        case StaleState():
+            return {"current_version": error.current}
+        case InvalidField():
+            return {"field": error.field, "allowed": error.allowed}
+        case InvalidMessage():
+            return {"problems": [dict(zip(("path", "expected", "found"), p, strict=True)) for p in error.problems]}
+        case QueueFull():
+            return {"max_depth": error.max_depth}
+        case UnknownQueue():
+            return {"known": sorted(error.known)}
+        case _:
+            return {}

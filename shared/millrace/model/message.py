@@ -1,0 +1,196 @@
+"""The nouns of the queue: what a sender hands in, what is stored, what a worker holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """Where an entry lies: its keys in the queue table."""
+
+    pk: str
+    sk: str
+
+
+class DeadLetterReason(StrEnum):
+    """Why a message became a dead letter."""
+
+    EXHAUSTED = "exhausted"  #: its attempts are used up
+    EXPIRED = "expired"  #: older than the queue's retention
+    REJECTED = "rejected"  #: its handler said that no retry can help
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a sender hands in. Nothing of it is stored before it was checked."""
+
+    body: bytes
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    idempotency_key: str | None = None
+    key: str = ""  #: orders (per_key) or takes turns (fair) within the queue
+    priority: int | str | None = None
+    not_before: int | None = None  #: ms; the message waits until then
+    project: str | None = None
+    labels: tuple[str, ...] | None = None
+    correlation_id: str | None = None
+    source: str = ""  #: who sent it: a webhook, a client, a run
+    origin: str = ""  #: the message that this one was replayed or chained from
+    run: str = ""  #: the bulk run that wrote it
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body as stored: the received bytes, packed when that is smaller, or a pointer to them."""
+
+    data: bytes = b""
+    packing: str = ""  #: "" as received, "zlib" compressed
+    blob: str = ""  #: object key, when the packed bytes were too large for the table
+    size: int = 0  #: bytes as received
+    digest: bytes = b""  #: of the received bytes, for what lies outside the table
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What was accepted. Never changes once committed."""
+
+    id: str
+    tenant: str
+    queue: str
+    nonce: str  #: names this acceptance; an entry with another nonce is not its own and never runs
+    place: Place  #: where its entry was first put
+    body: Body
+    content_type: str
+    received_at: int
+    dedupe_until: int
+    ttl: int  #: seconds; a week past retention and window, so that TTL never runs ahead of the queue
+    headers: Mapping[str, str] = field(default_factory=dict)
+    correlation_id: str = ""
+    idempotency_key: str = ""
+    source: str = ""
+    origin: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message's place in a queue, with the claim on it. Always below 1 KB: one write unit."""
+
+    place: Place
+    id: str
+    nonce: str
+    enqueued_at: int
+    expires_at: int  #: past this it becomes a dead letter
+    priority: int
+    correlation_id: str
+    key: str = ""
+    project: str = ""
+    labels: tuple[str, ...] = ()
+    due: int = 0  #: not to be claimed before this
+    attempts: int = 0  #: runs that failed, or whose worker died
+    deliveries: int = 0  #: claims, whatever came of them
+    version: int = 0  #: of the claim; only grows
+    token: str = ""  #: Fencing token; a write with another one must change nothing.
+    until: int = 0  #: the claim is live before this
+    since: int = 0
+    owner: str = ""
+
+    def live(self, now: int) -> bool:
+        """Somebody holds it."""
+        return self.until > now
+
+    def lost(self, now: int) -> bool:
+        """Somebody held it and neither finished nor gave it back in time: a run that counts as failed."""
+        return bool(self.token) and self.until <= now
+
+    def unclaimed(self) -> Entry:
+        """The same entry with nobody holding it. The version stays: it only grows."""
+        return replace(self, token="", until=0, since=0, owner="")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run that did not succeed, as dead letters and timelines show it."""
+
+    number: int
+    version: int
+    owner: str
+    started_at: int
+    ended_at: int
+    error_type: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageLocation:
+    """Written when an entry moves or its message dies: where it is now, and what befell it."""
+
+    id: str
+    nonce: str
+    place: Place | None  #: None once it is out of the queue
+    ttl: int
+    dead_letter: str = ""  #: sort key of its dead letter
+    purged_at: int = 0
+    history: tuple[Attempt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a finished message gave, kept for repeats of its idempotency key."""
+
+    id: str
+    nonce: str
+    version: int  #: of the claim that finished it
+    finished_at: int
+    snapshot: bytes
+    ttl: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowState:
+    """A message's workflow state: its consumer's own bytes, guarded by the claim."""
+
+    content: bytes
+    version: int
+    ttl: int = 0
+    nonce: str = ""  #: of its message; that of an earlier message of the same idempotency key is not its own
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message that will not run again by itself, whole, with what befell it."""
+
+    message: Message
+    failed_at: int
+    reason: DeadLetterReason
+    error: str
+    error_type: str
+    attempts: int
+    deliveries: int
+    priority: int
+    key: str
+    project: str
+    labels: tuple[str, ...]
+    history: tuple[Attempt, ...]
+    ttl: int
+    replayed_at: int = 0
+    replayed_as: str = ""  #: the newest message made from it
+    replay_job: str = ""
+
+    @property
+    def sk(self) -> str:
+        """Its sort key: dead letters of a queue lie in the order in which they failed."""
+        return f"{self.failed_at:013d}#{self.message.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """All that is stored under a message's id."""
+
+    message: Message | None = None
+    whereabouts: MessageLocation | None = None
+    result: Result | None = None
+    document: WorkflowState | None = None

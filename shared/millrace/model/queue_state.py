@@ -1,0 +1,163 @@
+"""The queue's book-keeping: depth, totals and rates, all in one item of which every write is shared by many messages.
+
+Depth is `entries + credits granted but unspent + endings not yet booked + losses`. It may stand too high after a
+crash (the sweep mends that), never too low: `max_depth` is a promise.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from millrace.model.clock import DAY, MINUTE
+
+#: Minutes for which arrivals and endings are kept for the rate.
+RATE_MINUTES = 5
+#: Credits granted in one minute may be spent until the end of the next.
+GRANT_MINUTES = 2
+#: How far two machines' clocks may differ before a credit could be spent after the sweep gave it up.
+SKEW_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerState:
+    """A target whose circuit breaker is open: it failed everything, so the queue only probes it."""
+
+    until: int  #: no message is tried on it before this
+    level: int = 0  #: probes that failed since it opened
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A worker's place among those that a queue may have: together they hold `max_concurrency`."""
+
+    number: int
+    token: str  #: names the worker that holds it
+    until: int  #: free for others from then on
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """One queue's counters, as read. A queue that nobody used yet has them all at zero."""
+
+    tenant: str
+    queue: str
+    depth: int = 0
+    sequence: int = 0  #: the last order number given out, for ordered queues
+    returned: int = 0  #: credits given back since ever; a count that only grows
+    epoch: int = 0  #: how often the sweep mended the depth; an ending booked under an older one does not count
+    paused_at: int = 0
+    paused_by: str = ""
+    arrived: int = 0
+    done: int = 0
+    failed: int = 0
+    dead: int = 0
+    grants: Mapping[int, int] = field(default_factory=dict)  #: minute → credits granted in it
+    arrivals: Mapping[int, int] = field(default_factory=dict)  #: minute → messages accepted
+    endings: Mapping[int, int] = field(default_factory=dict)  #: minute → messages done
+    dead_days: Mapping[int, int] = field(default_factory=dict)  #: day of failure → dead letters still there
+    pace_at: int = 0  #: when the next start is due under the queue's rate limit
+    mended_at: int = 0
+    openings: Mapping[str, BreakerState] = field(default_factory=dict)  #: target → its open circuit breaker
+
+    def spendable_grants(self, now: int) -> int:
+        """Credits that somebody may still spend: at most as many as were granted lately."""
+        first = (now - SKEW_MS) // MINUTE - GRANT_MINUTES + 1
+        return sum(count for minute, count in self.grants.items() if minute >= first)
+
+    def per_minute(self, now: int) -> tuple[float, float]:
+        """Messages accepted and done a minute, over the last full minutes."""
+        current = now // MINUTE
+        window = range(current - RATE_MINUTES, current)
+        arrivals = sum(self.arrivals.get(minute, 0) for minute in window)
+        endings = sum(self.endings.get(minute, 0) for minute in window)
+        return arrivals / RATE_MINUTES, endings / RATE_MINUTES
+
+    def dead_letters(self, now: int, kept_seconds: int) -> int:
+        """Dead letters that can still be inspected."""
+        first = (now - kept_seconds * 1000) // DAY
+        return sum(count for day, count in self.dead_days.items() if day >= first)
+
+    def stale_days(self, now: int, kept_seconds: int) -> tuple[int, ...]:
+        """Days whose dead letters are all gone by their time."""
+        first = (now - kept_seconds * 1000) // DAY - 1
+        return tuple(sorted(day for day in self.dead_days if day < first))
+
+    def stale_minutes(self, now: int) -> tuple[int, ...]:
+        """Minutes that no reader needs any more: whoever writes next takes them out."""
+        first = now // MINUTE - RATE_MINUTES - 1
+        return tuple(sorted({m for m in (*self.grants, *self.arrivals, *self.endings) if m < first}))
+
+
+@dataclass(frozen=True, slots=True)
+class CreditRequest:
+    """Credits wanted from the counter, and the arrivals to book with them."""
+
+    count: int
+    max_depth: int
+    now: int
+    numbers: int = 0  #: order numbers to take with them, in an ordered queue
+    arrived: int = 0
+    stale_minutes: tuple[int, ...] = ()
+
+    @property
+    def minute(self) -> int:
+        return self.now // MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class CounterDelta:
+    """What a batch of endings adds up to: one write however many they are."""
+
+    now: int
+    epoch: int = 0
+    ended: int = 0  #: entries out of the queue: so many credits come back
+    done: int = 0
+    failed: int = 0
+    arrived: int = 0
+    unspent: int = 0  #: credits handed back unused, still within their time
+    dead: Mapping[int, int] = field(default_factory=dict)  #: day of failure → dead letters come (+) or gone (-)
+    stale_minutes: tuple[int, ...] = ()
+    stale_days: tuple[int, ...] = ()
+
+    @property
+    def minute(self) -> int:
+        return self.now // MINUTE
+
+    @property
+    def credits(self) -> int:
+        return self.ended + self.unspent
+
+
+@dataclass(slots=True)
+class PendingDelta:
+    """What one process has seen of a queue and not written yet."""
+
+    failed: int = 0
+    dead: Counter[int] = field(default_factory=Counter)
+
+
+class PendingCounters:
+    """The notes of one process, a page for each queue. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._pages: dict[tuple[str, str], PendingDelta] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def page(self, tenant: str, queue: str) -> Iterator[PendingDelta]:
+        """The open page, to write on."""
+        with self._lock:
+            yield self._pages.setdefault((tenant, queue), PendingDelta())
+
+    def turn(self, tenant: str, queue: str) -> PendingDelta:
+        """Take the page out, for booking."""
+        with self._lock:
+            return self._pages.pop((tenant, queue), PendingDelta())
+
+    def holds(self, tenant: str, queue: str) -> bool:
+        with self._lock:
+            return (tenant, queue) in self._pages

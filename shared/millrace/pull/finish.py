@@ -1,0 +1,235 @@
+"""Ack, nack, release and extend over HTTP: one claim, or up to a hundred with an answer for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.engine.claim import MAX_LEASE_MS
+from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release
+from millrace.engine.queue import Queue
+from millrace.http.fields import Anything, Base64, Flag, Kind, Later, ListOf, Record, Schema, Text, Whole, rfc3339
+from millrace.http.response import HttpResponse, item_of
+from millrace.http.routes import Route, RouteCall, RouteReply
+from millrace.http.schemas import as_bytes, number, record, text, time
+from millrace.model.errors import InvalidField, MillraceError, StaleClaim
+from millrace.model.message import Entry
+from millrace.model.tokens import Scope
+from millrace.pull.claim_handles import HANDLE_PATTERN, MAX_HANDLE, ClaimHandle
+from millrace.pull.service import Service
+
+BATCH = 100
+MAX_RESULT_BYTES = 32 * 1024
+MAX_DELAY_MS = 7 * 86_400_000
+CLAIM = Text(MAX_HANDLE, 1, HANDLE_PATTERN, meaning="As a dequeue gave it.")
+
+Given = Mapping[str, Any]
+FinishResult = Mapping[str, Any] | MillraceError
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """One request to finish: the claim and what else was given."""
+
+    held: ClaimHandle
+    given: Given
+
+    @property
+    def entry(self) -> Entry:
+        return self.held.entry
+
+
+def live_entry(queue: Queue, claimed: Entry) -> Entry:
+    """The whole entry while it carries this claim. Raises StaleClaim naming the current version."""
+    current = queue.store.get_entry(claimed.place)
+    if current is None or current.token != claimed.token:
+        raise StaleClaim(claimed.id, claimed.version, current.version if current else None)
+    return current
+
+
+def ack_all(_service: Service, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
+    results = [_result(finish.given) for finish in finishes]
+    errors = ack(queue, [finish.entry for finish in finishes], results)
+    return [error or _done(finish) for finish, error in zip(finishes, errors, strict=True)]
+
+
+def check_result(given: Given) -> None:
+    """An ack with a result that cannot be kept is refused before anything is finished."""
+    if len(_result(given) or b"") > MAX_RESULT_BYTES:
+        raise InvalidField("result", f"{len(_result(given) or b'')} bytes", f"at most {MAX_RESULT_BYTES} bytes")
+
+
+def _result(given: Given) -> bytes | None:
+    return as_bytes(given, "result")
+
+
+def nack_all(service: Service, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
+    return [_attempt(_nack, service, queue, finish) for finish in finishes]
+
+
+def _attempt(
+    verb: Callable[[Service, Queue, Finish], FinishResult], service: Service, queue: Queue, f: Finish
+) -> FinishResult:
+    try:
+        return verb(service, queue, f)
+    except MillraceError as error:
+        return error
+
+
+def _nack(service: Service, queue: Queue, finish: Finish) -> FinishResult:
+    """A failed run: the entry is read first, for what a retry or a dead letter needs of it."""
+    entry, given = live_entry(queue, finish.entry), finish.given
+    message = queue.store.get_messages([entry.id]).get(entry.id)
+    if message is None or message.nonce != entry.nonce:
+        raise StaleClaim(entry.id, entry.version, None)
+    failure = RunFailure(given.get("error_type", "Nack"), given.get("error", ""))
+    if given.get("reject"):
+        reject(queue, entry, message, failure, finish.held.lost)
+        return {**_done(finish), "outcome": "dead", "retry_at": None}
+    retry = nack(queue, entry, message, failure, delay_ms=given.get("delay_ms"), lost=finish.held.lost)
+    if retry is None:
+        return {**_done(finish), "outcome": "dead", "retry_at": None}
+    service.notify(queue, retry.due)
+    return {**_done(finish), "outcome": "retry", "retry_at": rfc3339(retry.due)}
+
+
+def release_all(service: Service, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
+    errors = release(queue, [finish.entry for finish in finishes])
+    service.notify(queue)
+    return [error or _done(finish) for finish, error in zip(finishes, errors, strict=True)]
+
+
+def extend_all(_service: Service, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
+    """Those that ask for the same lease go together."""
+    outcomes: dict[int, FinishResult] = {}
+    for lease_ms in {finish.given.get("lease_ms") for finish in finishes}:
+        numbers = [n for n, finish in enumerate(finishes) if finish.given.get("lease_ms") == lease_ms]
+        for n, extended in zip(numbers, extend(queue, [finishes[n].entry for n in numbers], lease_ms), strict=True):
+            outcomes[n] = _extended(finishes[n], extended)
+    return [outcomes[n] for n in range(len(finishes))]
+
+
+def _extended(finish: Finish, extended: Entry | MillraceError) -> FinishResult:
+    if isinstance(extended, MillraceError):
+        return extended
+    return {**_done(finish), "lease_until": rfc3339(extended.until)}
+
+
+def _done(finish: Finish) -> dict[str, Any]:
+    return {"message_id": finish.entry.id, "correlation_id": finish.entry.correlation_id}
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A way to finish: its fields, what it does with many claims, what each one's answer holds."""
+
+    name: str
+    summary: str
+    members: Mapping[str, Kind]
+    run: Callable[[Service, Queue, Sequence[Finish]], list[FinishResult]]
+    shows: Mapping[str, Schema]
+    exclusive: tuple[tuple[str, ...], ...] = ()
+    check: Callable[[Given], None] | None = None
+
+    @property
+    def kind(self) -> Record:
+        return Record({"claim": CLAIM, **self.members}, required=("claim",), exclusive=self.exclusive)
+
+    def finish(self, service: Service, queue: Queue, given: Given) -> Finish:
+        if self.check:
+            self.check(given)
+        return Finish(service.handles.read(queue, given["claim"]), given)
+
+    def one(self, service: Service, call: RouteCall) -> HttpResponse:
+        queue = service.queue(call.tenant, call.path["queue"])
+        (outcome,) = self.run(service, queue, [self.finish(service, queue, call.body)])
+        if isinstance(outcome, MillraceError):
+            raise outcome
+        return HttpResponse(200, outcome)
+
+    def many(self, service: Service, call: RouteCall) -> HttpResponse:
+        queue = service.queue(call.tenant, call.path["queue"])
+        outcomes: dict[int, FinishResult] = {}
+        finishes: dict[int, Finish] = {}
+        for number_, value in enumerate(call.body["items"]):
+            try:
+                finishes[number_] = self.finish(service, queue, self.kind.read(f"items[{number_}]", value))
+            except MillraceError as error:
+                outcomes[number_] = error
+        for numbers in rounds(finishes):
+            outcomes.update(zip(numbers, self.run(service, queue, [finishes[n] for n in numbers]), strict=True))
+        lines = [item_of(200, outcomes[n], call.correlation_id) for n in range(len(call.body["items"]))]
+        return HttpResponse(200, {"items": lines})
+
+
+def rounds(finishes: Mapping[int, Finish]) -> Iterator[list[int]]:
+    """Positions in rounds that name no entry twice: a batch that writes one key twice fails as a whole."""
+    left = list(finishes)
+    while left:
+        first_of = {finishes[n].entry.place: n for n in reversed(left)}
+        now = [n for n in left if first_of[finishes[n].entry.place] == n]
+        yield now
+        left = [n for n in left if n not in now]
+
+
+_DONE: dict[str, Schema] = {"message_id": text(), "correlation_id": text()}
+VERBS = (
+    Verb(
+        "ack",
+        "Record that a claimed message is done. Repeating an ack that succeeded succeeds again.",
+        {"result": Anything("Kept for repeats of the idempotency key."), "result_base64": Base64()},
+        ack_all,
+        {},
+        exclusive=(("result", "result_base64"),),
+        check=check_result,
+    ),
+    Verb(
+        "nack",
+        "Record a failed run: back to the queue after its backoff, or, attempts used up, to the dead letters.",
+        {
+            "delay_ms": Whole(0, MAX_DELAY_MS, "Else the queue's own backoff."),
+            "error_type": Text(60),
+            "error": Text(4_000, meaning="For people."),
+            "reject": Flag("No retry can help: to the dead letters at once."),
+        },
+        nack_all,
+        {"outcome": {"type": "string", "enum": ["retry", "dead"]}, "retry_at": time(null=True)},
+    ),
+    Verb("release", "Give a claimed message back at once, charging no attempt.", {}, release_all, {}),
+    Verb(
+        "extend",
+        "Heartbeat: hold a claim for longer.",
+        {"lease_ms": Whole(1, MAX_LEASE_MS, "From now; else the queue's own.")},
+        extend_all,
+        {"lease_until": time()},
+    ),
+)
+
+
+def _routes(verb: Verb) -> Iterator[Route[Service]]:
+    path = f"/v1/queues/{{queue}}/{verb.name}"
+    refuses = ("unknown_queue", "stale_claim")
+    alone = record({**_DONE, **verb.shows})
+    line = {"anyOf": [
+        record({"status": number(), **_DONE, **verb.shows}),
+        record({"status": number(), "problem": {"$ref": "#/components/schemas/Problem"}}),
+    ]}  # fmt: skip
+    yield Route(
+        "POST", path, verb.name, verb.summary, verb.one, {200: RouteReply("It is so.", alone)}, Scope.CONSUME,
+        body=verb.kind, refuses=refuses,
+    )  # fmt: skip
+    yield Route(
+        "POST",
+        f"{path}/batch",
+        f"{verb.name}_batch",
+        f"{verb.summary} Up to {BATCH}, each answered for by itself.",
+        verb.many,
+        {200: RouteReply("One line for each, in their order.", record({"items": {"type": "array", "items": line}}))},
+        Scope.CONSUME,
+        body=Record({"items": ListOf(Later(verb.kind), BATCH, 1)}, required=("items",)),
+        refuses=("unknown_queue",),
+    )
+
+
+ROUTES: tuple[Route[Service], ...] = tuple(route for verb in VERBS for route in _routes(verb))

@@ -1,0 +1,225 @@
+"""The four things a bulk job does, from a session and its settings to a summary.
+
+enqueue     every row of a source becomes a message, once
+derive      a folder of work items is the truth; what became ready is enqueued
+replay      dead letters that match are enqueued again, once for each run
+reconcile   says of every row of a source where its message is; writes nothing to the queue
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from millrace.definitions import load
+from millrace.engine.dead_letters import DeadLetterFilter
+from millrace.spark.connection import TableConnection
+from millrace.spark.dead_letters import LINES_DDL, Replay, dead_letter_rows, read_dead_letters
+from millrace.spark.enqueue import Tallies, TallyParam, WritePlan, shape_rows, task_count, write_rows
+from millrace.spark.lookup import MISSING, Lookup, find_statuses
+from millrace.spark.progress import watched
+from millrace.spark.report import Summary, count_outcomes, keep_outcomes, keep_rejects, keep_summary
+from millrace.spark.row_mapping import Shape
+from millrace.spark.rows import SHAPED_DDL, RowOutcome
+from millrace.spark.sources import Format, RowSource, read_items, read_source
+from millrace.spark.work_items import ItemState, derive_states, find_cycles, read_fields, ready_rows
+from millrace.spark.writer import Writing
+
+#: How a message's phase is called when a source is held against the queue.
+STANDINGS = {
+    "missing": MISSING, "ready": "queued", "waiting": "queued", "claimed": "queued", "done": "done", "dead": "dead",
+    "purged": "purged", "filtered": "filtered",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class BulkRun:
+    """What every action needs."""
+
+    spark: SparkSession
+    connection: TableConnection
+    definitions: bytes
+    queue: str
+    tenant: str
+    run: str
+    place: str  #: where the report goes
+    say: Callable[[str], None]  #: a line for whoever watches
+    writing: Writing = field(default_factory=lambda: Writing(""))
+    units_per_s: float | None = None
+    rows_per_s: float | None = None
+    tasks: int | None = None
+
+    def shape(self, source: RowSource | None = None) -> Shape:
+        between = source.bytes_between_rows if source else None
+        return Shape(self.definitions, self.queue, self.tenant, between)
+
+    def look(self) -> Lookup:
+        return Lookup(self.connection, self.definitions, self.queue)
+
+    def plan(self, shape: Shape, *, replays: bool = False) -> WritePlan:
+        return WritePlan(self.connection, shape, self.writing, self.units_per_s, self.rows_per_s, replays)
+
+
+def enqueue_source(job: BulkRun, source: RowSource) -> Summary:
+    """Every row of the source into the queue; safe to repeat."""
+    rows = read_source(job.spark, source)
+    tasks = task_count(rows, job.tasks)
+    shaped = shape_rows(rows, job.shape(source))
+    return _write(job, "enqueue", shaped, job.plan(job.shape(source)), tasks, lines=source.format is Format.JSON_LINES)
+
+
+def _write(
+    job: BulkRun,
+    action: str,
+    shaped: DataFrame,
+    plan: WritePlan,
+    tasks: int,
+    *,
+    lines: bool = False,
+    details: dict[str, Any] | None = None,
+) -> Summary:
+    """Write, keep the report, sum it up."""
+    tally = job.spark.sparkContext.accumulator({}, TallyParam())
+    outcomes = write_rows(shaped, plan, tasks, tally)
+    with watched(job.spark, tally, job.say):
+        kept = keep_outcomes(outcomes, job.place)
+    counts, reasons = count_outcomes(kept, [outcome.value for outcome in RowOutcome])
+    if counts[RowOutcome.REJECTED]:
+        keep_rejects(kept, job.place, lines=lines)
+    summary = Summary(action, job.run, job.queue, counts, reasons, _spent(tally.value), details or {})
+    keep_summary(job.spark, summary, job.place)
+    return summary
+
+
+def _spent(tally: Tallies) -> dict[str, float]:
+    """Of all tries of all tasks: what DynamoDB charged, or what its rules say where it does not tell."""
+    return {name: tally.get(name, 0.0) for name in ("units", "throttled", "waited_s")}
+
+
+def replay_dead_letters(
+    job: BulkRun, only: DeadLetterFilter, export: str | None, *, dry_run: bool, now: int
+) -> Summary:
+    """Dead letters that match, enqueued again; from the table, or from its export to S3."""
+    replay = Replay(job.connection, job.definitions, job.queue, job.tenant, job.run, only, now)
+    lines = _export_lines(job.spark, export) if export else _table_lines(job, replay)
+    shaped = lines.mapInArrow(partial(dead_letter_rows, replay), SHAPED_DDL)
+    if dry_run:
+        return _preview(job, shaped)
+    tasks = task_count(lines, job.tasks)
+    return _write(job, "replay", shaped, job.plan(job.shape(), replays=True), tasks)
+
+
+def _table_lines(job: BulkRun, replay: Replay) -> DataFrame:
+    """The table, read side by side: a stretch of time for each of a few tasks."""
+    kept = load(job.definitions).queue(job.queue).spec.retention.dead_letter_seconds * 1000
+    first = max(replay.only.failed_from, replay.now - kept)
+    last = min(replay.only.failed_before, replay.now + 60_000)
+    count = 4 * job.spark.sparkContext.defaultParallelism
+    edges = [first + (last - first) * number // count for number in range(count)] + [last]
+    edges[0] = replay.only.failed_from  # what was to be kept for longer, once, may lie before
+    spans = [(f"{start:013d}", f"{end:013d}") for start, end in pairwise(edges) if start < end]
+    frame = job.spark.createDataFrame(spans, "after string, upto string").repartition(max(1, len(spans)))
+    return frame.mapInArrow(partial(read_dead_letters, replay), LINES_DDL)
+
+
+def _export_lines(spark: SparkSession, path: str) -> DataFrame:
+    lines = spark.read.text(path, pathGlobFilter="*.json*", recursiveFileLookup=True, lineSep="\n")
+    return lines.select(
+        F.col("_metadata.file_path").alias("path"),
+        F.col("_metadata.file_block_start").alias("block"),
+        F.decode(F.col("value").cast("binary"), "UTF-8").alias("value"),  # broken bytes must not end the task
+    )
+
+
+def _preview(job: BulkRun, shaped: DataFrame) -> Summary:
+    """What would be replayed, by what went wrong."""
+
+    def of(name: str) -> Any:
+        return F.coalesce(F.get_json_object("letter", f"$.Item.{name}.S"), F.lit(""))
+
+    groups = (
+        shaped.where("reason is null")
+        .groupBy(of("reason").alias("reason"), of("error_type").alias("error_type"), of("project").alias("project"))
+        .count()
+        .orderBy(F.desc("count"))
+        .collect()
+    )
+    reasons = [("would replay", _described(group), group["count"]) for group in groups]
+    return Summary("replay (dry run)", job.run, job.queue, {"matching": sum(n for _, _, n in reasons)}, reasons[:20])
+
+
+def _described(group: Any) -> str:
+    parts = (group["reason"], group["error_type"], f"project {group['project']}" if group["project"] else "")
+    return " · ".join(part for part in parts if part)
+
+
+def reconcile_source(job: BulkRun, source: RowSource) -> Summary:
+    """Where the message of each row is: missing, queued, done, dead."""
+    rows = read_source(job.spark, source)
+    shaped = shape_rows(rows, job.shape(source)).persist()
+    try:
+        found = find_statuses(shaped, job.look(), task_count(rows, job.tasks))
+        names = F.create_map(*[F.lit(text) for pair in STANDINGS.items() for text in pair])
+        standing = shaped.join(found, ["tenant", "id"], "left").select(
+            "path",
+            "block",
+            "offset",
+            "tenant",
+            F.when(F.col("reason").isNull(), F.col("id")).alias("message_id"),
+            "idempotency_key",
+            F.coalesce(names[F.col("phase")], F.lit(RowOutcome.REJECTED.value)).alias("outcome"),
+            "reason",
+            "raw",
+        )
+        kept = keep_outcomes(standing, job.place)
+    finally:
+        shaped.unpersist()
+    counts, reasons = count_outcomes(kept, [*dict.fromkeys(STANDINGS.values()), RowOutcome.REJECTED.value])
+    if counts[RowOutcome.REJECTED]:
+        keep_rejects(kept, job.place, lines=source.format is Format.JSON_LINES)
+    summary = Summary("reconcile", job.run, job.queue, counts, reasons)
+    keep_summary(job.spark, summary, job.place)
+    return summary
+
+
+def derive_queue(job: BulkRun, folder: str) -> Summary:
+    """Enqueue the work items that became ready; say of every other why it is not."""
+    items = read_items(job.spark, folder)
+    tasks = task_count(items, job.tasks)
+    read = read_fields(items).persist()  # each join would read the files again
+    states = derive_states(read).persist()
+    candidates = shape_rows(ready_rows(states), job.shape()).persist()
+    found = find_statuses(candidates, job.look(), tasks).persist()
+    try:
+        missing = found.where(F.col("phase") == MISSING).select("tenant", "id")
+        fresh = candidates.join(missing, ["tenant", "id"], "left_semi")
+        rejected = candidates.where("reason is not null")
+        queued = {row["phase"]: row["count"] for row in found.groupBy("phase").count().collect()}
+        details = _derived(job, states, queued)
+        return _write(job, "derive", fresh.unionByName(rejected), job.plan(job.shape()), tasks, details=details)
+    finally:
+        for kept in (found, candidates, states, read):
+            kept.unpersist()
+
+
+def _derived(job: BulkRun, states: DataFrame, phases: dict[str, int]) -> dict[str, Any]:
+    """What there is to say of the folder: how many items are in which state, and what is wrong with which."""
+    states.select("path", "id", "state", "reason").write.mode("overwrite").parquet(f"{job.place}/items")
+    counted = {row["state"]: row["count"] for row in states.groupBy("state").count().collect()}
+    cycles = find_cycles(states)
+    wrong = states.where(F.col("state").isin(ItemState.MALFORMED, ItemState.DUPLICATE, ItemState.MISSING_DEPENDENCY))
+    return {
+        "items": {state.value: counted.get(state.value, 0) for state in ItemState},
+        "already_there": {phase: count for phase, count in phases.items() if phase != MISSING},
+        "cycles": cycles,
+        "problems": [
+            {"file": row["path"], "id": row["id"], "state": row["state"], "reason": row["reason"]}
+            for row in wrong.orderBy("path").limit(1_000).collect()
+        ],
+    }

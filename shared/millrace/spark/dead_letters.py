@@ -1,0 +1,138 @@
+"""Dead letters by the million: from their table or its export to S3, filtered, as rows that replay them.
+
+Both give the same text: a line of the export, `{"Item": {…}}` in DynamoDB's JSON. So one reader serves both.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from millrace.definitions import load
+from millrace.engine.dead_letters import DeadLetterFilter, replay_draft, replay_key
+from millrace.engine.queue import Queue, Runtime
+from millrace.model.body import read_body
+from millrace.model.errors import StoreUnavailable
+from millrace.model.ids import keyed_message_id
+from millrace.model.message import DeadLetter
+from millrace.spark.connection import TableConnection, connect
+from millrace.spark.row_mapping import rejected
+from millrace.spark.rows import Position, Row, pack
+from millrace.stores.dynamodb.items import dead_letter_item, dead_letter_of
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+
+PAGE = 100
+LINES_DDL = "path string, block long, value string"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Which dead letters to replay, and as which job."""
+
+    connection: TableConnection
+    definitions: bytes
+    queue: str
+    tenant: str
+    job: str
+    only: DeadLetterFilter
+    now: int  #: letters that the table may forget by then are gone
+
+
+def read_dead_letters(replay: Replay, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The table's letters of each span of time (`after` to `upto`), on an executor."""
+    runtime = connect(replay.connection).runtime
+    for batch in batches:
+        for after, upto in zip(batch.column("after").to_pylist(), batch.column("upto").to_pylist(), strict=True):
+            position = after
+            while position is not None:
+                page = runtime.store.read_dead_letters(replay.tenant, replay.queue, position, upto, PAGE)
+                position = page.next
+                lines = [export_line(letter) for letter in page.items]
+                if lines:
+                    names = pa.array([replay.connection.dead_letter_table] * len(lines), pa.string())
+                    blocks = pa.array([0] * len(lines), pa.int64())
+                    yield pa.RecordBatch.from_arrays(
+                        [names, blocks, pa.array(lines, pa.string())], names=["path", "block", "value"]
+                    )
+
+
+def dead_letter_rows(replay: Replay, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The letters that match, each as the row that replays it; lines that are none are rejected."""
+    spec = load(replay.definitions).queue(replay.queue).spec
+    queue = Runtime(MemoryStore(), MemoryBlobs()).queue(replay.tenant, spec)
+    before, number = "", 0
+    for batch in batches:
+        rows = []
+        columns = (batch.column(name).to_pylist() for name in ("path", "block", "value"))
+        for path, block, line in zip(*columns, strict=True):
+            before, number = path, number + 1 if path == before else 0
+            row = _row(replay, queue, Position(path, block, number), line)
+            if row is not None:
+                rows.append(row)
+        if rows:
+            yield pack(rows)
+
+
+def _row(replay: Replay, queue: Queue, position: Position, line: str) -> Row | None:
+    if not line.strip():
+        return None
+    try:
+        letter = exported_dead_letter(line)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return rejected(position, replay.tenant, "invalid_message: no line of a dead-letter export", line.encode())
+    message = letter.message
+    if (message.tenant, message.queue) != (queue.tenant, queue.spec.name):
+        return None
+    in_time = replay.only.failed_from <= letter.failed_at < replay.only.failed_before
+    if not in_time or not replay.only.matches(letter) or letter.ttl * 1000 <= replay.now:
+        return None
+    # The body may lie in a blob; whoever writes the row reads it then.
+    own_key = replay_key(letter, replay.job)
+    return Row(
+        position,
+        queue.tenant,
+        keyed_message_id(queue.tenant, queue.spec.name, own_key),
+        replay_draft(queue, letter, b""),
+        own_key=own_key,
+        letter=line,
+    )
+
+
+def with_body(queue: Queue, row: Row) -> Row:
+    """The row of a letter with the letter's body, fit to be written. Raises StoreUnavailable or BodyLost."""
+    letter = exported_dead_letter(row.letter)
+    draft = replay_draft(queue, letter, read_body(letter.message.body, queue.runtime.blobs))
+    return replace(row, draft=replace(draft, run=row.draft.run))
+
+
+def mark_replayed(queue: Queue, row: Row) -> None:
+    """Note on the letter what became of it. A lost note costs nothing: the new message tells as well."""
+    replayed = replace(
+        exported_dead_letter(row.letter), replayed_at=queue.now(), replayed_as=row.id, replay_job=row.draft.run
+    )
+    with suppress(StoreUnavailable):
+        queue.store.mark_replayed(replayed)
+
+
+def export_line(letter: DeadLetter) -> str:
+    return json.dumps({"Item": dead_letter_item(letter)}, default=_encoded, separators=(",", ":"))
+
+
+def exported_dead_letter(line: str) -> DeadLetter:
+    """The letter that a line of an export spells."""
+    item: Mapping[str, Any] = json.loads(line)["Item"]
+    return dead_letter_of({name: _decoded(value) for name, value in item.items()})
+
+
+def _encoded(value: Any) -> str:
+    return b64encode(value).decode("ascii")
+
+
+def _decoded(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"B": b64decode(value["B"], validate=True)} if "B" in value and isinstance(value["B"], str) else value

@@ -1,0 +1,85 @@
+"""A DynamoDB client whose batches keep a pace and tell what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+from millrace.spark.adaptive_throttle import AdaptiveThrottle
+from millrace.stores.dynamodb.retrying_client import TURNED_AWAY
+
+UNIT_BYTES = 1024
+
+
+class MeteredClient:
+    """Any client of the store, with the writes of an enqueue paced. Everything else goes through untouched."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.pace = AdaptiveThrottle(None)  #: of the task that this process runs at the moment
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def batch_execute_statement(self, *, Statements: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803 (boto3's name)
+        units = sum(map(units_of, Statements))
+        return self._paced("batch_execute_statement", units, len(Statements), Statements=Statements)
+
+    def put_item(self, **request: Any) -> dict[str, Any]:
+        return self._paced("put_item", _units(_size({"M": request["Item"]})), 1, **request)
+
+    def delete_item(self, **request: Any) -> dict[str, Any]:
+        return self._paced("delete_item", 1, 1, **request)
+
+    def _paced(self, operation: str, expected: int, writes: int, **request: Any) -> dict[str, Any]:
+        """Wait for the pace, send, and tell it what came back: what was charged and what was turned away."""
+        pace = self.pace
+        pace.take(expected)
+        try:
+            answer: dict[str, Any] = getattr(self._client, operation)(**request, ReturnConsumedCapacity="TOTAL")
+        except Exception as error:
+            # What either client raises for an answer carries it; silence carries none.
+            if _code(getattr(error, "response", {})) in TURNED_AWAY:
+                pace.throttled(writes)
+                pace.correct(-expected)
+            raise
+        charged = answer.get("ConsumedCapacity") or []
+        if charged:
+            tables = charged if isinstance(charged, list) else [charged]
+            pace.correct(sum(table.get("CapacityUnits", 0.0) for table in tables) - expected)
+        if throttled := sum(_code(part) in TURNED_AWAY for part in answer.get("Responses", ())):
+            pace.throttled(throttled)
+        return answer
+
+
+def units_of(statement: Mapping[str, Any]) -> int:
+    """Write units of one statement: a unit for each KB of what it inserts; what it changes or deletes is an entry."""
+    text, values = statement["Statement"], statement["Parameters"]
+    if not text.startswith("INSERT"):
+        return 1
+    names = len(text) - text.index("{") - 7 * len(values)  # `'name': ?, `: seven characters around each
+    return _units(names + sum(map(_size, values)))
+
+
+def _units(size: int) -> int:
+    return ceil(size / UNIT_BYTES)
+
+
+def _size(value: Mapping[str, Any]) -> int:
+    """As DynamoDB counts: the bytes of a text or of binary data, two digits of a number in one."""
+    ((kind, held),) = value.items()
+    if kind == "N":
+        return (len(held) + 1) // 2 + 1
+    if kind == "S":
+        return len(held) if held.isascii() else len(held.encode())
+    if kind == "B":
+        return len(held)
+    if kind == "M":
+        return 3 + sum(len(name) + 1 + _size(inner) for name, inner in held.items())
+    return 1
+
+
+def _code(response: Mapping[str, Any]) -> str:
+    code: str = response.get("Error", {}).get("Code", "")
+    return code

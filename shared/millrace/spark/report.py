@@ -1,0 +1,124 @@
+"""What came of a run, exactly: every outcome as Parquet, the rejected rows to mend, a summary for people and programs.
+
+    REPORT/RUN/outcomes/       Parquet: one row for each row of the input
+    REPORT/RUN/rejects/        JSON lines: file, offset, the row as it was read, the reason
+    REPORT/RUN/summary.json    the counts, the most frequent reasons, the spending
+
+Only what the tasks returned counts. Spark hands over the output of one try of each task, so a repeated or a doubled
+task cannot blur it; accumulators can, and serve for the progress line alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from millrace.spark.files import bytes_to_next_line, write_text
+from millrace.spark.rows import RowOutcome
+
+#: Reasons shown in the summary, the most frequent first.
+REASONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run in figures."""
+
+    action: str
+    run: str
+    queue: str
+    counts: Mapping[str, int]
+    reasons: Sequence[tuple[str, str, int]] = ()  #: outcome, reason, rows
+    spent: Mapping[str, float] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        return sum(self.counts.values())
+
+    def as_json(self) -> str:
+        found = {
+            "action": self.action,
+            "run": self.run,
+            "queue": self.queue,
+            "rows": self.rows,
+            "counts": dict(self.counts),
+            "reasons": [{"outcome": outcome, "reason": reason, "rows": rows} for outcome, reason, rows in self.reasons],
+            "spent": {name: round(number, 1) for name, number in self.spent.items()},
+            **self.details,
+        }
+        return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+    def as_table(self) -> str:
+        lines = [f"{self.action} · queue {self.queue} · run {self.run}", ""]
+        lines += table([(name, f"{count:,}") for name, count in self.counts.items()] + [("rows", f"{self.rows:,}")])
+        if self.reasons:
+            lines += ["", *table([(f"{rows:,}", outcome, reason) for outcome, reason, rows in self.reasons])]
+        return "\n".join(lines) + "\n"
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as wide as their widest cell; numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(_cell(text, width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _cell(text: str, width: int) -> str:
+    return text.rjust(width) if text[:1].isdigit() else text.ljust(width)
+
+
+def keep_outcomes(outcomes: DataFrame, place: str) -> DataFrame:
+    """Run the run: the one action that writes. What comes back is read from the files, so asking it writes nothing."""
+    outcomes.write.mode("overwrite").parquet(f"{place}/outcomes")
+    return outcomes.sparkSession.read.parquet(f"{place}/outcomes")
+
+
+def count_outcomes(kept: DataFrame, names: Iterable[str]) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
+    """Rows by outcome, and the most frequent reasons of those that have one."""
+    found = {row["outcome"]: row["count"] for row in kept.groupBy("outcome").count().collect()}
+    reasons = (
+        kept.where("reason is not null")
+        .groupBy("outcome", "reason")
+        .count()
+        .orderBy(F.desc("count"), "outcome", "reason")
+        .limit(REASONS)
+        .collect()
+    )
+    return {name: found.get(name, 0) for name in names}, [(r["outcome"], r["reason"], r["count"]) for r in reasons]
+
+
+def keep_rejects(kept: DataFrame, place: str, *, lines: bool) -> None:
+    """The rejected rows with their place in the file; offsets are bytes where the source is made of lines."""
+    rejected = kept.where(F.col("outcome") == RowOutcome.REJECTED.value)
+    if lines:
+        rejected = _from_the_beginning(rejected)
+    text = F.decode("raw", "UTF-8")
+    readable = F.encode(text, "UTF-8") == F.col("raw")
+    rejected.select(
+        F.col("path").alias("file"),
+        "offset",
+        "reason",
+        F.when(readable, text).alias("raw"),
+        F.when(~readable, F.base64("raw")).alias("raw_base64"),
+    ).coalesce(1).write.mode("overwrite").json(f"{place}/rejects")
+
+
+def _from_the_beginning(rejected: DataFrame) -> DataFrame:
+    """Offsets from the beginning of the file instead of the first row of Spark's part of it."""
+    spark: SparkSession = rejected.sparkSession
+    parts = rejected.where("block > 0").select("path", "block").distinct().collect()
+    if not parts:
+        return rejected
+    starts = [(path, block, block + bytes_to_next_line(spark, path, block)) for path, block in parts]
+    found = spark.createDataFrame(starts, "path string, block long, start long")
+    joined = rejected.join(F.broadcast(found), ["path", "block"], "left")
+    return joined.withColumn("offset", F.col("offset") + F.coalesce("start", F.lit(0)))
+
+
+def keep_summary(spark: SparkSession, summary: Summary, place: str) -> None:
+    write_text(spark, f"{place}/summary.json", summary.as_json())

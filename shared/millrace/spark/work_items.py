@@ -1,0 +1,212 @@
+"""A queue that follows a folder: work items are markdown files, and what is ready among them is queued.
+
+    ready = its file says pending, every dependency's file says done, and it is not in the queue already
+
+The files are the truth. A dependency that no file defines blocks and is reported; so does a cycle; an id that two files
+claim is refused. An item whose message has ended while its file still says pending is not queued again by itself: its
+worker may be about to write the file. To run it again, give it another `revision`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from millrace.spark.sources import MESSAGE_FIELDS
+
+PENDING, DONE = "pending", "done"
+MAX_ID = 400
+#: Edges that the driver holds to look for cycles; above it they are not looked for, and the summary says so.
+MAX_EDGES = 2_000_000
+
+
+class ItemState(StrEnum):
+    """Where a work item stands."""
+
+    READY = "ready"  #: nothing holds it back; it is queued unless its message is there
+    BLOCKED = "blocked"  #: a dependency is not done yet
+    MISSING_DEPENDENCY = "missing_dependency"  #: a dependency has no file
+    DONE = "done"
+    OTHER = "other"  #: neither pending nor done by its file
+    DUPLICATE = "duplicate_id"
+    MALFORMED = "malformed"
+
+
+_ITEM = (
+    "path string, raw binary, value string, id string, status string, depends_on array<string>, "
+    "idempotency_key string, priority string, project string, labels string, problem string"
+)
+_NAMES = tuple(part.split()[0] for part in _ITEM.split(", "))
+
+
+def read_fields(items: DataFrame) -> DataFrame:
+    """The fields of every item of `read_items`, checked."""
+    return items.mapInArrow(read_item_batches, _ITEM)
+
+
+def derive_states(read: DataFrame) -> DataFrame:
+    """Every item of `read_fields` with its `state` and, where it is held back or refused, the `reason`."""
+    named = read.where("problem is null")
+    twice = named.groupBy("id").agg(F.sort_array(F.collect_list("path")).alias("files")).where("size(files) > 1")
+    unique = named.join(twice, "id", "left_anti")
+    edges = unique.select("id", F.explode("depends_on").alias("needs"))
+    known = unique.select(F.col("id").alias("needs"), F.col("status").alias("its_status"))
+    held = (
+        edges.join(known, "needs", "left")
+        .where(f"its_status is null or its_status != '{DONE}'")
+        .groupBy("id")
+        .agg(
+            F.sort_array(F.collect_set(F.when(F.col("its_status").isNull(), F.col("needs")))).alias("missing"),
+            F.sort_array(F.collect_set(F.when(F.col("its_status").isNotNull(), F.col("needs")))).alias("open"),
+        )
+    )
+    missing, open_ = F.col("missing"), F.col("open")
+    state = (
+        F.when(F.col("status") == DONE, ItemState.DONE.value)
+        .when(F.col("status") != PENDING, ItemState.OTHER.value)
+        .when(F.size(missing) > 0, ItemState.MISSING_DEPENDENCY.value)
+        .when(F.size(open_) > 0, ItemState.BLOCKED.value)
+        .otherwise(ItemState.READY.value)
+    )
+    pending = F.col("status") == PENDING
+    reason = F.when(
+        pending & (F.size(missing) > 0), F.concat(F.lit("no file defines "), F.concat_ws(", ", missing))
+    ).when(pending & (F.size(open_) > 0), F.concat(F.lit("waits for "), F.concat_ws(", ", open_)))
+    stated = unique.join(held, "id", "left").withColumn("state", state).withColumn("reason", reason)
+    others = F.expr("array_remove(files, path)")
+    doubled = named.join(twice, "id").select(
+        *_NAMES,
+        F.lit(ItemState.DUPLICATE.value).alias("state"),
+        F.concat(F.lit("duplicate_id: the id is also in "), F.concat_ws(", ", others)).alias("reason"),
+    )
+    malformed = read.where("problem is not null").select(
+        *_NAMES, F.lit(ItemState.MALFORMED.value).alias("state"), F.col("problem").alias("reason")
+    )
+    return stated.select(*_NAMES, "state", "reason").unionByName(doubled).unionByName(malformed)
+
+
+def ready_rows(states: DataFrame) -> DataFrame:
+    """Items that are ready, and those that are refused, as rows for the queue."""
+    refused = F.col("state").isin(ItemState.MALFORMED.value, ItemState.DUPLICATE.value)
+    rows = states.where(refused | (F.col("state") == ItemState.READY.value))
+    given: Mapping[str, Any] = {
+        "body": F.col("value").cast("binary"),
+        **{name: F.col(name) for name in ("idempotency_key", "priority", "project", "labels")},
+    }
+    nothing = F.lit(None).cast("string")
+    return rows.select(
+        "path",
+        F.lit(0).cast("long").alias("block"),
+        F.lit(0).cast("long").alias("offset"),
+        "raw",
+        F.when(refused, F.col("reason")).alias("problem"),
+        *(given.get(name, nothing).alias(name) for name in MESSAGE_FIELDS),
+    )
+
+
+def find_cycles(states: DataFrame) -> list[list[str]] | str:
+    """Items that wait for each other, each cycle once, from its smallest id on."""
+    waiting = states.where(F.col("state").isin(ItemState.BLOCKED.value, ItemState.MISSING_DEPENDENCY.value))
+    edges = waiting.select("id", F.explode("depends_on").alias("needs"))
+    edges = edges.join(waiting.select(F.col("id").alias("needs")), "needs", "left_semi").select("id", "needs")
+    found = edges.limit(MAX_EDGES + 1).collect()
+    if len(found) > MAX_EDGES:
+        return f"not looked for: more than {MAX_EDGES:,} open dependencies"
+    needs: dict[str, list[str]] = {}
+    for id_, need in found:
+        needs.setdefault(id_, []).append(need)
+    return cycles_of(needs)
+
+
+def cycles_of(needs: Mapping[str, list[str]]) -> list[list[str]]:
+    """The groups in which everything depends on everything (Tarjan's strongly connected components), sorted."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    on_stack: set[str] = set()
+    cycles: list[list[str]] = []
+
+    def enter(id_: str) -> tuple[str, Iterator[str]]:
+        number[id_] = lowest[id_] = len(number)
+        stack.append(id_)
+        on_stack.add(id_)
+        return id_, iter(needs.get(id_, ()))
+
+    for root in sorted(needs):
+        work = [enter(root)] if root not in number else []
+        while work:  # a walk of its own: a chain of a million items must not use up Python's stack
+            id_, rest = work[-1]
+            for need in rest:
+                if need not in number:
+                    work.append(enter(need))
+                    break
+                if need in on_stack:
+                    lowest[id_] = min(lowest[id_], number[need])
+            else:
+                work.pop()
+                if work:
+                    lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[id_])
+                if lowest[id_] == number[id_]:
+                    group = [stack.pop()]
+                    while group[-1] != id_:
+                        group.append(stack.pop())
+                    on_stack.difference_update(group)
+                    if len(group) > 1 or id_ in needs.get(id_, ()):
+                        cycles.append(sorted(group))
+    return sorted(cycles)
+
+
+def read_item_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The fields of work items, checked, on an executor."""
+    schema = pa.schema(
+        [(name, {"raw": pa.binary(), "depends_on": pa.list_(pa.string())}.get(name, pa.string())) for name in _NAMES]
+    )
+    for batch in batches:
+        yield pa.RecordBatch.from_pylist([_item(given) for given in batch.to_pylist()], schema=schema)
+
+
+def _item(given: Mapping[str, Any]) -> dict[str, Any]:
+    row = {"path": given["path"], "raw": given["raw"], "value": given["value"], "problem": given["problem"]}
+    if given["problem"]:
+        return row
+    fields = json.loads(given["value"])
+    try:
+        id_ = _text(fields, "id", required=True)
+        if id_ and "@" in id_:
+            raise ValueError("id: expected no @, which sets a revision apart")
+        revision = _text(fields, "revision")
+        return row | {
+            "id": id_,
+            "status": _text(fields, "status", required=True),
+            "depends_on": _texts(fields, "depends_on"),
+            "idempotency_key": f"{id_}@{revision}" if revision else id_,
+            "priority": _text(fields, "priority"),
+            "project": _text(fields, "project"),
+            "labels": json.dumps(_texts(fields, "labels")) if fields.get("labels") is not None else None,
+        }
+    except ValueError as error:
+        return row | {"problem": f"invalid_message: {error}"}
+
+
+def _text(fields: Mapping[str, Any], name: str, *, required: bool = False) -> str | None:
+    value = fields.get(name)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if value is None and not required:
+        return None
+    if not isinstance(value, str) or not value.strip() or len(value) > MAX_ID:
+        raise ValueError(f"{name}: expected a text of 1 to {MAX_ID} characters, found {type(value).__name__}")
+    return value.strip()
+
+
+def _texts(fields: Mapping[str, Any], name: str) -> list[str]:
+    value = fields.get(name)
+    listed = value if isinstance(value, list) else [] if value is None else [value]
+    texts = [_text({name: part}, name, required=True) for part in listed]
+    return list(dict.fromkeys(text for text in texts if text is not None))

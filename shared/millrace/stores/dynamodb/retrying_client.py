@@ -1,0 +1,275 @@
+"""Sending requests to DynamoDB: what is repeated, for how long, and what came of each statement of a batch."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from millrace.model.clock import Chance, system_chance
+from millrace.model.errors import StoreUnavailable
+from millrace.stores.dynamodb.items import Item
+from millrace.stores.dynamodb.statements import Statement
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from millrace.stores.dynamodb.minimal_client import MinimalClient
+
+BATCH = 25
+READ_BATCH = 100
+#: The request was turned away: it surely did nothing.
+TURNED_AWAY = frozenset(
+    {
+        "ProvisionedThroughputExceededException",
+        "ProvisionedThroughputExceeded",
+        "ThrottlingException",
+        "ThrottlingError",
+        "RequestLimitExceeded",
+        "TransactionConflictException",
+        "TransactionConflict",
+        "TransactionInProgressException",
+    }
+)
+#: No telling whether it did anything.
+NO_TELLING = frozenset({"InternalServerError", "InternalServerErrorException", "ServiceUnavailable", "InternalFailure"})
+CONDITION_FAILED = frozenset({"ConditionalCheckFailedException", "ConditionalCheckFailed"})
+DUPLICATE = "DuplicateItem"
+
+
+class Declined(Exception):
+    """DynamoDB answered with an error; `response` is shaped as botocore's ClientError shapes it."""
+
+    def __init__(self, response: dict[str, Any]) -> None:
+        self.response = response
+        error = response.get("Error", {})
+        super().__init__(f"{error.get('Code', '')}: {error.get('Message', '')}")
+
+
+class NoAnswer(Exception):
+    """The request was sent, perhaps, and nothing usable came back."""
+
+
+class NeverSent(Exception):
+    """No connection came about: the request surely did nothing."""
+
+
+def _declined() -> tuple[type[Any], ...]:
+    """What either client raises for an answer that is an error. botocore can only have raised it once imported."""
+    botocore = sys.modules.get("botocore.exceptions")
+    return (Declined, botocore.ClientError) if botocore else (Declined,)
+
+
+def _never_sent() -> tuple[type[Exception], ...]:
+    """What either client raises where the request did not leave."""
+    botocore = sys.modules.get("botocore.exceptions")
+    return (NeverSent, botocore.EndpointConnectionError, botocore.ConnectTimeoutError) if botocore else (NeverSent,)
+
+
+def _silent() -> tuple[type[Exception], ...]:
+    """What either client raises where no answer came."""
+    botocore = sys.modules.get("botocore.exceptions")
+    return (NoAnswer, botocore.ConnectionError, botocore.HTTPClientError) if botocore else (NoAnswer,)
+
+
+class ConditionFailed(Exception):
+    """The write's condition did not hold."""
+
+    def __init__(self, item: Item | None, *, after_silence: bool) -> None:
+        super().__init__("the condition did not hold")
+        self.item = item  #: as it stands
+        self.after_silence = after_silence  #: an earlier try got no answer: it may have been this very write
+
+
+@dataclass(frozen=True, slots=True)
+class StatementResult:
+    """What came of one statement."""
+
+    code: str = ""  #: empty when it was applied
+    item: Item | None = None
+    after_silence: bool = False
+
+
+class RetryingClient:
+    """Requests with their retries: full jitter between tries, up to a deadline."""
+
+    def __init__(
+        self,
+        client: DynamoDBClient | MinimalClient,
+        *,
+        deadline_s: float = 8.0,
+        first_wait_s: float = 0.025,
+        longest_wait_s: float = 1.0,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        chance: Chance = system_chance,
+    ) -> None:
+        self.client = client
+        self._deadline_s = deadline_s
+        self._first_wait_s = first_wait_s
+        self._longest_wait_s = longest_wait_s
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._chance = chance
+
+    def send(self, operation: str, *, repeatable: bool = True, **arguments: Any) -> dict[str, Any]:
+        """One request until it is answered.
+
+        Raises ConditionFailed with the item as it stands, or StoreUnavailable at the deadline (at once, where no
+        answer came to a write that is not `repeatable`).
+        """
+        call = getattr(self.client, operation)
+        tries = self._tries()
+        after_silence = False
+        while True:
+            try:
+                answer: dict[str, Any] = call(**arguments)
+                return answer
+            except _declined() as error:
+                code = error.response.get("Error", {}).get("Code", "")
+                if code in CONDITION_FAILED:
+                    raise ConditionFailed(_old_item(error), after_silence=after_silence) from None
+                if code == "TransactionCanceledException":
+                    self._check_cancelled(error, after_silence=after_silence)
+                elif code in NO_TELLING or _status(error) >= 500:
+                    after_silence = True
+                elif code not in TURNED_AWAY:
+                    raise StoreUnavailable(f"DynamoDB refused {operation}: {error}") from error
+                cause: Exception = error
+            except _never_sent() as error:
+                cause = error
+            except _silent() as error:
+                after_silence = True
+                cause = error
+            if after_silence and not repeatable:
+                raise StoreUnavailable(f"DynamoDB gave no answer to {operation}; it may have happened.") from cause
+            if not next(tries):
+                raise StoreUnavailable(f"DynamoDB did not answer {operation} within {self._deadline_s} s.") from cause
+
+    def read_all(self, table: str, keys: Sequence[Item]) -> list[Item]:
+        """Every item of these keys that exists, strongly consistent: one left out for want of capacity is asked again.
+
+        Raises StoreUnavailable at the deadline: an unread item must not pass for a missing one.
+        """
+        return [
+            item
+            for start in range(0, len(keys), READ_BATCH)
+            for item in self._read_chunk(table, keys[start : start + READ_BATCH])
+        ]
+
+    def _read_chunk(self, table: str, keys: Sequence[Item]) -> list[Item]:
+        items: list[Item] = []
+        tries = self._tries()
+        while True:
+            answer = self.send("batch_get_item", RequestItems={table: {"Keys": keys, "ConsistentRead": True}})
+            items += answer["Responses"].get(table, [])
+            unread = answer.get("UnprocessedKeys", {}).get(table)
+            if not unread:
+                return items
+            keys = unread["Keys"]
+            if not next(tries):
+                raise StoreUnavailable("DynamoDB kept leaving items unread: the table is short of capacity.")
+
+    def batch(self, statements: Sequence[Statement]) -> list[StatementResult]:
+        """Individually conditional PartiQL writes, up to 25 in a request: an answer for each, whatever happens.
+
+        Answers that mean "not now" are asked again, only those, until the request's deadline; `StoreUnavailable`
+        stands as the code of what never got through.
+        """
+        answers: list[StatementResult] = []
+        for chunk in _chunks(statements):
+            answers += self._chunk([statement.request for statement in chunk])
+        return answers
+
+    def _chunk(self, statements: Sequence[dict[str, Any]]) -> list[StatementResult]:
+        answers = [StatementResult("StoreUnavailable")] * len(statements)
+        open_ = list(range(len(statements)))
+        silent: set[int] = set()
+        tries = self._tries()
+        while open_:
+            try:
+                response = self.client.batch_execute_statement(Statements=[statements[n] for n in open_])  # type: ignore[misc]
+                again = []
+                for number, part in zip(open_, response["Responses"], strict=True):
+                    error: Any = part.get("Error", {})
+                    code = error.get("Code", "")
+                    if code in NO_TELLING:
+                        silent.add(number)
+                    if code in NO_TELLING or code in TURNED_AWAY:
+                        again.append(number)
+                    else:
+                        item = error.get("Item") if code else part.get("Item")
+                        answers[number] = StatementResult(code, item, number in silent)
+                open_ = again
+            except _declined() as error:
+                code = error.response.get("Error", {}).get("Code", "")
+                if code in NO_TELLING or _status(error) >= 500:
+                    silent.update(open_)
+                elif code not in TURNED_AWAY:
+                    for number in open_:
+                        answers[number] = StatementResult(code)
+                    break
+            except _never_sent():
+                pass
+            except _silent():
+                silent.update(open_)
+            if open_ and not next(tries):
+                break
+        return answers
+
+    def _tries(self) -> Iterator[bool]:
+        """Waits before the next try, full jitter; yields whether there is time for one. The deadline runs from here."""
+        return self._waits(self._monotonic() + self._deadline_s)
+
+    def _waits(self, end: float) -> Iterator[bool]:
+        cap = self._first_wait_s
+        while True:
+            wait = self._chance() * cap
+            if self._monotonic() + wait >= end:
+                yield False
+            self._sleep(wait)
+            yield True
+            cap = min(cap * 2, self._longest_wait_s)
+
+    @staticmethod
+    def _check_cancelled(error: Any, *, after_silence: bool) -> None:
+        """A transaction was cancelled: by a condition, or only by somebody else's at the same moment."""
+        reasons: list[dict[str, Any]] = error.response.get("CancellationReasons", [])
+        for reason in reasons:
+            if reason.get("Code") in CONDITION_FAILED:
+                raise CancelledByCondition(reasons, after_silence=after_silence)
+        if not any(reason.get("Code") in TURNED_AWAY for reason in reasons):
+            raise StoreUnavailable(f"DynamoDB cancelled a transaction: {error}") from error
+
+
+class CancelledByCondition(ConditionFailed):
+    """A transaction's condition did not hold; says which."""
+
+    def __init__(self, reasons: list[dict[str, Any]], *, after_silence: bool) -> None:
+        self.failed = [n for n, reason in enumerate(reasons) if reason.get("Code") in CONDITION_FAILED]
+        super().__init__(reasons[self.failed[0]].get("Item") or None, after_silence=after_silence)
+
+
+def _chunks(statements: Sequence[Statement]) -> Iterator[list[Statement]]:
+    """In their order, 25 at most, and no item twice in one: that fails a request after it was applied in part."""
+    chunk: list[Statement] = []
+    keys: set[tuple[str, str]] = set()
+    for statement in statements:
+        if len(chunk) == BATCH or statement.key in keys:
+            yield chunk
+            chunk, keys = [], set()
+        chunk.append(statement)
+        keys.add(statement.key)
+    if chunk:
+        yield chunk
+
+
+def _old_item(error: Any) -> Item | None:
+    item: Item | None = error.response.get("Item")
+    return item or None
+
+
+def _status(error: Any) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

@@ -1,0 +1,186 @@
+"""What the queue needs of a store: atomic writes with a condition, and reads that see them.
+
+Every method is one step: it happens whole or not at all (for a list: each element by itself), and nothing else
+happens in between. The protocol above it is right when these steps are; the conformance suite in
+`tests/conformance` is the arbiter of every implementation.
+
+A write that is repeated because its answer was lost must be recognised as its own: each carries a nonce or token
+minted by the caller, and "it already holds mine" is success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from millrace.model.errors import StoreUnavailable
+from millrace.model.message import (
+    DeadLetter,
+    Entry,
+    Message,
+    MessageLocation,
+    Place,
+    Records,
+    Result,
+    WorkflowState,
+)
+from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The write happened (now, or by an earlier try of the same call)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(Generic[T]):
+    """The condition did not hold; nothing was changed."""
+
+    current: T | None  #: the item as it stands, where there is one
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """No answer within the deadline: it may have happened or not."""
+
+    cause: StoreUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """There is no room for so many credits."""
+
+    current: QueueState
+
+
+APPLIED = Applied()
+WriteResult = Applied | Refused[T] | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A stretch of a list, and where the next one begins."""
+
+    items: tuple[T, ...]
+    next: str | None  #: sort key after which to go on; None at the end
+
+
+class Store(Protocol):
+    """The queue table and the dead-letter table."""
+
+    # -- enqueue ------------------------------------------------------------------------------------------------
+    def put_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
+        """Insert each entry where nothing lies yet."""
+
+    def put_messages(self, messages: Sequence[Message]) -> list[WriteResult[Message]]:
+        """Commit each message under its id; refused with the message that is there already."""
+
+    def replace_message(self, message: Message, old_nonce: str) -> WriteResult[Message]:
+        """Commit a message in place of a finished one, where that still has `old_nonce`."""
+
+    def drop_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
+        """Take back entries just written, where nobody has claimed them."""
+
+    # -- claim --------------------------------------------------------------------------------------------------
+    def read_lane(self, pk: str, after: str, upto: str, limit: int) -> Page[Entry]:
+        """Entries of one partition with `after` < sk <= `upto`, in order, strongly consistent."""
+
+    def get_entry(self, place: Place) -> Entry | None: ...
+
+    def get_messages(self, ids: Sequence[str]) -> dict[str, Message]:
+        """The messages that exist, strongly consistent."""
+
+    def claim_entries(self, claimed: Sequence[Entry], now: int) -> list[WriteResult[Entry]]:
+        """Write each entry's new claim where its version is one less and no live claim is on it."""
+
+    # -- finish: each carries the claim's token -----------------------------------------------------------------
+    def end_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
+        """Delete each entry where the token matches: the commit of "done"."""
+
+    def hold_entries(self, entries: Sequence[Entry], tokens: Sequence[str]) -> list[WriteResult[Entry]]:
+        """Write each entry's claim fields and `due` in place, where the token matches: extend, release, snooze."""
+
+    def move_entry(self, old: Entry, new: Entry, whereabouts: MessageLocation) -> WriteResult[Entry]:
+        """Lay the entry elsewhere (or change it in place) and say where it is, in one step, by `old`'s token."""
+
+    def bury_entry(
+        self, old: Entry, whereabouts: MessageLocation, dead_letter: DeadLetter | None
+    ) -> WriteResult[Entry]:
+        """Take the entry out, keep its dead letter (none for a purge) and say so, in one step, by `old`'s token."""
+
+    def put_results(self, results: Sequence[Result]) -> None:
+        """Keep what finished messages gave. A lost one costs a snapshot, never the truth."""
+
+    def put_document(self, entry: Entry, document: WorkflowState, now: int) -> WriteResult[WorkflowState]:
+        """Write the workflow state where the claim is live and the version one less, in one step.
+
+        A document with another nonce counts as none.
+        Refused with the document as it stands (version 0 where there is none), or with None when the claim is stale.
+        """
+
+    # -- one message by id --------------------------------------------------------------------------------------
+    def get_records(self, message_id: str) -> Records: ...
+
+    def get_whereabouts(self, message_id: str) -> MessageLocation | None: ...
+
+    def get_all_whereabouts(self, ids: Sequence[str]) -> dict[str, MessageLocation]:
+        """Those of these messages that have any."""
+
+    def get_entries(self, places: Sequence[Place]) -> dict[Place, Entry]:
+        """The entries that lie there."""
+
+    # -- book-keeping -------------------------------------------------------------------------------------------
+    def take_credits(self, tenant: str, queue: str, take: CreditRequest) -> QueueState | Full:
+        """Add to the depth where it stays within `max_depth`; the state afterwards, or the one that refused."""
+
+    def settle(self, tenant: str, queue: str, tally: CounterDelta) -> QueueState | None:
+        """Book endings. Credits count only under the tally's epoch; None when the answer was lost (not retried)."""
+
+    def get_queue_state(self, tenant: str, queue: str) -> QueueState: ...
+
+    def list_queue_states(self, tenant: str) -> list[QueueState]: ...
+
+    def list_all_queue_states(self) -> list[QueueState]:
+        """Every queue of every tenant that was ever used: for the sweep."""
+
+    def set_paused(self, tenant: str, queue: str, at: int, by: str) -> QueueState:
+        """Pause (`at` > 0) or resume (`at` = 0)."""
+
+    def mend_depth(self, seen: QueueState, surplus: int, now: int) -> bool:
+        """Lower the depth by `surplus` and open a new epoch, where nothing was given back since `seen`."""
+
+    def set_pace(self, seen: QueueState, pace_at: int) -> bool:
+        """Move the rate limit's clock on, where it still stands as `seen`."""
+
+    def set_opening(self, seen: QueueState, target: str, opening: BreakerState | None) -> bool:
+        """Open a target's circuit breaker, move its next probe on, or close it (None), where it stands as `seen`."""
+
+    def take_slot(self, tenant: str, queue: str, slot: Slot, now: int) -> bool:
+        """Hold one of the queue's places for workers, where it is free, has run out, or is held by this token."""
+
+    def free_slot(self, tenant: str, queue: str, slot: Slot) -> None:
+        """Give the place up, where it is still held by this token."""
+
+    # -- dead letters -------------------------------------------------------------------------------------------
+    def read_dead_letters(
+        self, tenant: str, queue: str, after: str, upto: str, limit: int, *, newest_first: bool = False
+    ) -> Page[DeadLetter]: ...
+
+    def get_dead_letter(self, tenant: str, queue: str, sk: str) -> DeadLetter | None: ...
+
+    def mark_replayed(self, dead_letter: DeadLetter) -> bool:
+        """Write its replay fields where it is still there."""
+
+    def delete_dead_letter(self, tenant: str, queue: str, sk: str) -> bool:
+        """Whether this call took it out."""
+
+
+class Blobs(Protocol):
+    """Where bodies too large for the table lie."""
+
+    def put(self, key: str, data: bytes) -> None: ...
+
+    def get(self, key: str) -> bytes: ...

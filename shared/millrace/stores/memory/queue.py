@@ -1,0 +1,349 @@
+"""The store in one process's memory: for tests, and for trying the queue with no infrastructure at all.
+
+It ends with its process. Each method takes one lock, so that it is one atomic step as the interface asks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from millrace.model.message import DeadLetter, Entry, Message, MessageLocation, Place, Records, Result, WorkflowState
+from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
+from millrace.stores.interface import APPLIED, Full, Page, Refused, WriteResult
+
+
+class MemoryBlobs:
+    """Large bodies in memory."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+
+    def put(self, key: str, data: bytes) -> None:
+        self.objects[key] = data
+
+    def get(self, key: str) -> bytes:
+        return self.objects[key]
+
+
+def _added(counts: Any, key: int, count: int) -> dict[int, int]:
+    total = dict(counts)
+    if count:
+        total[key] = total.get(key, 0) + count
+    return total
+
+
+class MemoryStore:
+    """Both tables as dictionaries behind one lock."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.entries: dict[Place, Entry] = {}
+        self.messages: dict[str, Message] = {}
+        self.whereabouts: dict[str, MessageLocation] = {}
+        self.results: dict[str, Result] = {}
+        self.documents: dict[str, WorkflowState] = {}
+        self.states: dict[tuple[str, str], QueueState] = {}
+        self.slots: dict[tuple[str, str, int], Slot] = {}
+        self.dead_letters: dict[tuple[str, str], dict[str, DeadLetter]] = {}
+
+    # -- enqueue ------------------------------------------------------------------------------------------------
+    def put_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
+        return [self._put_entry(entry) for entry in entries]
+
+    def _put_entry(self, entry: Entry) -> WriteResult[Entry]:
+        with self._lock:
+            current = self.entries.setdefault(entry.place, entry)
+            return APPLIED if current.nonce == entry.nonce else Refused(current)
+
+    def put_messages(self, messages: Sequence[Message]) -> list[WriteResult[Message]]:
+        return [self._put_message(message) for message in messages]
+
+    def _put_message(self, message: Message) -> WriteResult[Message]:
+        with self._lock:
+            current = self.messages.setdefault(message.id, message)
+            return APPLIED if current.nonce == message.nonce else Refused(current)
+
+    def replace_message(self, message: Message, old_nonce: str) -> WriteResult[Message]:
+        with self._lock:
+            current = self.messages.get(message.id)
+            if current is None or current.nonce not in (old_nonce, message.nonce):
+                return Refused(current)
+            self.messages[message.id] = message
+            return APPLIED
+
+    def drop_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
+        return [self._drop_entry(entry) for entry in entries]
+
+    def _drop_entry(self, entry: Entry) -> WriteResult[Entry]:
+        with self._lock:
+            current = self.entries.get(entry.place)
+            if current is not None and (current.nonce != entry.nonce or current.version != entry.version):
+                return Refused(current)
+            self.entries.pop(entry.place, None)
+            return APPLIED
+
+    # -- claim --------------------------------------------------------------------------------------------------
+    def read_lane(self, pk: str, after: str, upto: str, limit: int) -> Page[Entry]:
+        with self._lock:
+            found = sorted(sk for key, sk in self.entries if key == pk and after < sk <= upto)
+            items = tuple(self.entries[Place(pk, sk)] for sk in found[:limit])
+            return Page(items, items[-1].place.sk if len(found) > limit else None)
+
+    def get_entry(self, place: Place) -> Entry | None:
+        with self._lock:
+            return self.entries.get(place)
+
+    def get_messages(self, ids: Sequence[str]) -> dict[str, Message]:
+        with self._lock:
+            return {id_: self.messages[id_] for id_ in ids if id_ in self.messages}
+
+    def claim_entries(self, claimed: Sequence[Entry], now: int) -> list[WriteResult[Entry]]:
+        return [self._claim_entry(entry, now) for entry in claimed]
+
+    def _claim_entry(self, entry: Entry, now: int) -> WriteResult[Entry]:
+        with self._lock:
+            current = self.entries.get(entry.place)
+            if current is not None and current.token == entry.token:
+                return APPLIED
+            if current is None or current.version != entry.version - 1 or current.until > now:
+                return Refused(current)
+            # As much as a claim changes; the rest of an entry never does.
+            self.entries[entry.place] = replace(
+                current,
+                version=entry.version,
+                attempts=entry.attempts,
+                deliveries=entry.deliveries,
+                due=entry.due,
+                token=entry.token,
+                until=entry.until,
+                since=entry.since,
+                owner=entry.owner,
+            )
+            return APPLIED
+
+    # -- finish -------------------------------------------------------------------------------------------------
+    def _fenced(self, place: Place, token: str, change: Callable[[Entry], None]) -> WriteResult[Entry]:
+        """Change the entry only while it holds this token."""
+        with self._lock:
+            current = self.entries.get(place)
+            if current is None or current.token != token:
+                return Refused(current)
+            change(current)
+            return APPLIED
+
+    def end_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
+        return [self._fenced(e.place, e.token, lambda e: self.entries.__delitem__(e.place)) for e in entries]
+
+    def hold_entries(self, entries: Sequence[Entry], tokens: Sequence[str]) -> list[WriteResult[Entry]]:
+        def hold(held: Entry) -> Callable[[Entry], None]:
+            return lambda current: self.entries.__setitem__(
+                current.place,
+                replace(current, due=held.due, token=held.token, until=held.until, since=held.since, owner=held.owner),
+            )
+
+        return [self._fenced(entry.place, token, hold(entry)) for entry, token in zip(entries, tokens, strict=True)]
+
+    def move_entry(self, old: Entry, new: Entry, whereabouts: MessageLocation) -> WriteResult[Entry]:
+        def move(current: Entry) -> None:
+            del self.entries[current.place]
+            self.entries[new.place] = new
+            self.whereabouts[new.id] = whereabouts
+
+        return self._fenced(old.place, old.token, move)
+
+    def bury_entry(
+        self, old: Entry, whereabouts: MessageLocation, dead_letter: DeadLetter | None
+    ) -> WriteResult[Entry]:
+        def bury(current: Entry) -> None:
+            del self.entries[current.place]
+            self.whereabouts[old.id] = whereabouts
+            if dead_letter is not None:
+                owner = (dead_letter.message.tenant, dead_letter.message.queue)
+                self.dead_letters.setdefault(owner, {})[dead_letter.sk] = dead_letter
+
+        return self._fenced(old.place, old.token, bury)
+
+    def put_results(self, results: Sequence[Result]) -> None:
+        with self._lock:
+            for result in results:
+                current = self.results.get(result.id)
+                if current is None or current.finished_at <= result.finished_at:
+                    self.results[result.id] = result
+
+    def put_document(self, entry: Entry, document: WorkflowState, now: int) -> WriteResult[WorkflowState]:
+        with self._lock:
+            held = self.entries.get(entry.place)
+            if held is None or held.token != entry.token or not held.live(now):
+                return Refused(None)
+            current = self.documents.get(entry.id, WorkflowState(b"", 0))
+            if current.nonce != document.nonce:
+                current = WorkflowState(b"", 0)
+            if current == document:
+                return APPLIED
+            if current.version != document.version - 1:
+                return Refused(current)
+            self.documents[entry.id] = document
+            return APPLIED
+
+    # -- one message by id --------------------------------------------------------------------------------------
+    def get_records(self, message_id: str) -> Records:
+        with self._lock:
+            return Records(
+                self.messages.get(message_id),
+                self.whereabouts.get(message_id),
+                self.results.get(message_id),
+                self.documents.get(message_id),
+            )
+
+    def get_whereabouts(self, message_id: str) -> MessageLocation | None:
+        with self._lock:
+            return self.whereabouts.get(message_id)
+
+    def get_all_whereabouts(self, ids: Sequence[str]) -> dict[str, MessageLocation]:
+        with self._lock:
+            return {id_: self.whereabouts[id_] for id_ in ids if id_ in self.whereabouts}
+
+    def get_entries(self, places: Sequence[Place]) -> dict[Place, Entry]:
+        with self._lock:
+            return {place: self.entries[place] for place in places if place in self.entries}
+
+    # -- book-keeping -------------------------------------------------------------------------------------------
+    def get_queue_state(self, tenant: str, queue: str) -> QueueState:
+        with self._lock:
+            return self.states.get((tenant, queue), QueueState(tenant, queue))
+
+    def list_queue_states(self, tenant: str) -> list[QueueState]:
+        with self._lock:
+            return [state for (owner, _), state in sorted(self.states.items()) if owner == tenant]
+
+    def list_all_queue_states(self) -> list[QueueState]:
+        with self._lock:
+            return [state for _, state in sorted(self.states.items())]
+
+    def _keep(self, state: QueueState, stale: tuple[int, ...]) -> QueueState:
+        def without_stale(counts: Any) -> dict[int, int]:
+            return {minute: count for minute, count in counts.items() if minute not in stale}
+
+        state = replace(
+            state,
+            grants=without_stale(state.grants),
+            arrivals=without_stale(state.arrivals),
+            endings=without_stale(state.endings),
+        )
+        self.states[state.tenant, state.queue] = state
+        return state
+
+    def take_credits(self, tenant: str, queue: str, take: CreditRequest) -> QueueState | Full:
+        with self._lock:
+            state = self.get_queue_state(tenant, queue)
+            if take.count and state.depth + take.count > take.max_depth:
+                return Full(state)
+            taken = replace(
+                state,
+                depth=state.depth + take.count,
+                sequence=state.sequence + take.numbers,
+                arrived=state.arrived + take.arrived,
+                grants=_added(state.grants, take.minute, take.count),
+                arrivals=_added(state.arrivals, take.minute, take.arrived),
+            )
+            return self._keep(taken, take.stale_minutes)
+
+    def settle(self, tenant: str, queue: str, tally: CounterDelta) -> QueueState | None:
+        with self._lock:
+            state = self.get_queue_state(tenant, queue)
+            returned = tally.credits if tally.epoch == state.epoch else 0
+            dead_days = state.dead_days
+            for day, count in tally.dead.items():
+                dead_days = _added(dead_days, day, count)
+            settled = replace(
+                state,
+                depth=state.depth - returned,
+                returned=state.returned + returned,
+                done=state.done + tally.done,
+                failed=state.failed + tally.failed,
+                dead=state.dead + sum(count for count in tally.dead.values() if count > 0),
+                arrived=state.arrived + tally.arrived,
+                arrivals=_added(state.arrivals, tally.minute, tally.arrived),
+                endings=_added(state.endings, tally.minute, tally.done),
+                dead_days={day: count for day, count in dead_days.items() if day not in tally.stale_days},
+            )
+            return self._keep(settled, tally.stale_minutes)
+
+    def set_paused(self, tenant: str, queue: str, at: int, by: str) -> QueueState:
+        with self._lock:
+            return self._keep(replace(self.get_queue_state(tenant, queue), paused_at=at, paused_by=by), ())
+
+    def mend_depth(self, seen: QueueState, surplus: int, now: int) -> bool:
+        with self._lock:
+            state = self.get_queue_state(seen.tenant, seen.queue)
+            if (state.returned, state.epoch) != (seen.returned, seen.epoch):
+                return False
+            mended = replace(state, depth=state.depth - surplus, epoch=state.epoch + 1, mended_at=now)
+            self._keep(mended, ())
+            return True
+
+    def set_pace(self, seen: QueueState, pace_at: int) -> bool:
+        with self._lock:
+            state = self.get_queue_state(seen.tenant, seen.queue)
+            if state.pace_at != seen.pace_at:
+                return False
+            self._keep(replace(state, pace_at=pace_at), ())
+            return True
+
+    def set_opening(self, seen: QueueState, target: str, opening: BreakerState | None) -> bool:
+        with self._lock:
+            state = self.get_queue_state(seen.tenant, seen.queue)
+            if state.openings.get(target) != seen.openings.get(target):
+                return False
+            openings = {name: kept for name, kept in state.openings.items() if name != target}
+            self._keep(replace(state, openings={**openings, target: opening} if opening else openings), ())
+            return True
+
+    def take_slot(self, tenant: str, queue: str, slot: Slot, now: int) -> bool:
+        with self._lock:
+            current = self.slots.get((tenant, queue, slot.number))
+            if current is not None and current.until > now and current.token != slot.token:
+                return False
+            self.slots[tenant, queue, slot.number] = slot
+            return True
+
+    def free_slot(self, tenant: str, queue: str, slot: Slot) -> None:
+        with self._lock:
+            current = self.slots.get((tenant, queue, slot.number))
+            if current is not None and current.token == slot.token:
+                del self.slots[tenant, queue, slot.number]
+
+    # -- dead letters -------------------------------------------------------------------------------------------
+    def read_dead_letters(
+        self, tenant: str, queue: str, after: str, upto: str, limit: int, *, newest_first: bool = False
+    ) -> Page[DeadLetter]:
+        with self._lock:
+            letters = self.dead_letters.get((tenant, queue), {})
+            found = sorted((sk for sk in letters if after < sk < upto), reverse=newest_first)
+            items = tuple(letters[sk] for sk in found[:limit])
+            return Page(items, items[-1].sk if len(found) > limit else None)
+
+    def get_dead_letter(self, tenant: str, queue: str, sk: str) -> DeadLetter | None:
+        with self._lock:
+            return self.dead_letters.get((tenant, queue), {}).get(sk)
+
+    def mark_replayed(self, dead_letter: DeadLetter) -> bool:
+        with self._lock:
+            letters = self.dead_letters.get((dead_letter.message.tenant, dead_letter.message.queue), {})
+            current = letters.get(dead_letter.sk)
+            if current is None:
+                return False
+            letters[dead_letter.sk] = replace(
+                current,
+                replayed_at=dead_letter.replayed_at,
+                replayed_as=dead_letter.replayed_as,
+                replay_job=dead_letter.replay_job,
+            )
+            return True
+
+    def delete_dead_letter(self, tenant: str, queue: str, sk: str) -> bool:
+        with self._lock:
+            return self.dead_letters.get((tenant, queue), {}).pop(sk, None) is not None

@@ -1,0 +1,149 @@
+"""Accept a webhook: verify, read, filter, dedupe, admit, enqueue."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from millrace.admission.typed_message import WEBHOOK, typed_draft, webhook_headers
+from millrace.definitions import QueueDefinition, TargetKind
+from millrace.engine.drafts import IDEMPOTENCY_KEY_BYTES, KEY_BYTES
+from millrace.engine.enqueue import Receipt, enqueue
+from millrace.engine.filtered import record_filtered
+from millrace.model.message import Draft
+from millrace.signatures import ChallengeResponse, Verified, WebhookRequest, idempotency_key, retained_headers
+from millrace.webhooks.authenticate import answer_question, authenticate_webhook, signed_question, signed_request
+from millrace.webhooks.endpoint import Ingress, WebhookEndpoint
+from millrace.webhooks.errors import CommandFailed
+from millrace.webhooks.request import WebhookCall
+
+DEFAULT_CONTENT_TYPE = "application/json"
+#: Bytes of headers that are kept with a message; they count towards its write units.
+KEPT_HEADER_BYTES = 4 * 1024
+#: Messages whose key has no value share this one, so that they stay in order among themselves.
+NO_KEY = "(none)"
+
+
+class IngressOutcome(StrEnum):
+    """What became of a call that was not refused."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    FILTERED = "filtered"
+    ANSWERED = "answered"  #: a provider's question
+    RAN = "ran"  #: a synchronous command
+
+
+@dataclass(frozen=True, slots=True)
+class IngressResult:
+    """What became of a call, and what to tell its sender."""
+
+    result: IngressOutcome
+    receipt: Receipt | None = None
+    answer: ChallengeResponse | None = None
+    value: Any = None  #: what a synchronous command gave
+    secret: str = ""  #: name of the secret that the signature was made with
+
+
+def accept(
+    ingress: Ingress, door: WebhookEndpoint, tenant: str | None, call: WebhookCall, correlation_id: str
+) -> IngressResult:
+    """Take one call through its door. Once this returns a receipt, the message is the queue's.
+
+    Raises SignatureInvalid and ConfigurationMissing (nothing was read), InvalidMessage, QueueFull and
+    StoreUnavailable (nothing was accepted, or repeat it: the idempotency key holds).
+    """
+    now = ingress.runtime.clock()
+    request = signed_request(door, call, call.body(door.body_limit))
+    if request.method != "POST":
+        return IngressResult(IngressOutcome.ANSWERED, answer=answer_question(door, request, ingress.secrets, now))
+    proof = authenticate_webhook(door, request, ingress.secrets, now)
+    secret = proof.secret_name if proof else ""
+    if answer := signed_question(door, request, proof):
+        return IngressResult(IngressOutcome.ANSWERED, answer=answer, secret=secret)
+    draft = _draft(door, call, request, correlation_id)
+    message = typed_draft(door.message_type, draft, now, request.document)
+    definition = door.definition
+    if definition is None:
+        return IngressResult(IngressOutcome.RAN, value=_run(ingress, door, message, correlation_id), secret=secret)
+    keyed = _keyed(draft, definition, message, _own_key(door, request, proof))
+    queue = ingress.queue(tenant, definition)
+    if not definition.accepts(message):
+        return IngressResult(IngressOutcome.FILTERED, record_filtered(queue, keyed), secret=secret)
+    receipt = enqueue(queue, keyed)
+    return IngressResult(
+        IngressOutcome.DUPLICATE if receipt.duplicate else IngressOutcome.ACCEPTED, receipt, secret=secret
+    )
+
+
+def _draft(door: WebhookEndpoint, call: WebhookCall, request: WebhookRequest, correlation_id: str) -> Draft:
+    kept = retained_headers(door.scheme, request.headers)
+    content_type = ", ".join(request.headers.all("content-type"))[:256]
+    return Draft(
+        request.body,
+        content_type=_sendable(content_type) or DEFAULT_CONTENT_TYPE,
+        headers=webhook_headers(_fitting(kept), _sendable(call.source_ip)[:64]),
+        correlation_id=correlation_id,
+        source=f"{WEBHOOK}{door.name}",
+    )
+
+
+def _fitting(headers: dict[str, str]) -> dict[str, str]:
+    """As many of the headers, in their order, as there is room for, and only what a table can hold."""
+    kept: dict[str, str] = {}
+    room = KEPT_HEADER_BYTES
+    for name, value in headers.items():
+        clean = _sendable(value)
+        room -= len(name) + len(clean.encode())
+        if room < 0:
+            break
+        kept[name] = clean
+    return kept
+
+
+def _sendable(text: str) -> str:
+    """The text without half surrogate pairs, which no store can write."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _own_key(door: WebhookEndpoint, request: WebhookRequest, proof: Verified | None) -> str:
+    """The key where the definition gives none: the provider's delivery id, or the body's hash."""
+    if door.scheme is None or proof is None:
+        return f"unsigned:sha256:{hashlib.sha256(request.body).hexdigest()}"
+    return idempotency_key(door.scheme, request, proof)
+
+
+def _keyed(draft: Draft, definition: QueueDefinition, message: dict[str, Any], own_key: str) -> Draft:
+    """The draft with the keys that the definition reads from the message."""
+    key = definition.key_of(message)
+    return replace(
+        draft,
+        key="" if key is None else _short(key or NO_KEY, KEY_BYTES),
+        idempotency_key=_short(definition.idempotency_key_of(message) or own_key, IDEMPOTENCY_KEY_BYTES),
+    )
+
+
+def _short(key: str, most: int) -> str:
+    """A key as the queue takes it: what is too long or has odd characters is named by its hash.
+
+    Refusing it would lose a message for a value that its sender has every right to send.
+    """
+    data = key.encode("utf-8", "surrogatepass")
+    if len(data) <= most and key.isprintable():
+        return key
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def _run(ingress: Ingress, door: WebhookEndpoint, message: dict[str, Any], correlation_id: str) -> Any:
+    """Run the command of a webhook without a queue; its sender waits."""
+    target = door.webhook.target
+    if target is None or target.kind is not TargetKind.COMMAND or ingress.run_command is None:
+        raise CommandFailed(target.name if target else "", "only a registered command can run at once")
+    given = target.render(message)
+    try:
+        return ingress.run_command(target.name, given, correlation_id)
+    except Exception as exc:
+        # Whatever a command raises is a fault of ours: the sender may try again.
+        raise CommandFailed(target.name, type(exc).__name__) from exc

@@ -1,0 +1,70 @@
+"""Who is calling: the signature of an event, the questions of a provider."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from millrace.signatures import (
+    ChallengeResponse,
+    SecretSource,
+    SignatureInvalid,
+    Verified,
+    WebhookRequest,
+    authenticate,
+    challenge,
+    handshake,
+)
+from millrace.webhooks.errors import MethodNotAllowed
+from millrace.webhooks.request import WebhookCall
+
+if TYPE_CHECKING:
+    from millrace.webhooks.endpoint import WebhookEndpoint
+
+
+def signed_request(door: WebhookEndpoint, call: WebhookCall, body: bytes) -> WebhookRequest:
+    """The call as its provider signed it: where the definition names a public address, that one was signed."""
+    address = door.webhook.public_url or call.url
+    if call.query and "?" not in address:
+        address = f"{address}?{call.query}"
+    return WebhookRequest(call.method, address, call.path, call.query, call.headers, body)
+
+
+def answer_question(
+    door: WebhookEndpoint, request: WebhookRequest, secrets: SecretSource, now: int
+) -> ChallengeResponse:
+    """The answer to a provider's unsigned GET. Raises MethodNotAllowed where that is no question of its provider."""
+    scheme = door.scheme
+    if request.method != "GET" or scheme is None or scheme.challenge is None or scheme.challenge.signed:
+        raise MethodNotAllowed
+    tokens = door.tokens(now)
+    references = tokens or door.references(now)
+
+    def ask() -> ChallengeResponse | None:
+        found = secrets.resolve(references)
+        return handshake(scheme, request, found, now, found if tokens else ())
+
+    try:
+        answer = ask()
+    except SignatureInvalid as refused:
+        if not (refused.reason.may_be_rotation and secrets.refresh(references)):
+            raise
+        answer = ask()
+    if answer is None:
+        raise MethodNotAllowed
+    return answer
+
+
+def authenticate_webhook(
+    door: WebhookEndpoint, request: WebhookRequest, secrets: SecretSource, now: int
+) -> Verified | None:
+    """The proof that the provider sent this; None where the definition lets anybody call."""
+    if door.scheme is None:
+        return None
+    return authenticate(door.scheme, request, secrets, door.references(now), now)
+
+
+def signed_question(door: WebhookEndpoint, request: WebhookRequest, proof: Verified | None) -> ChallengeResponse | None:
+    """The answer to a provider's signed challenge; None for an event."""
+    if door.scheme is None or proof is None:
+        return None
+    return challenge(door.scheme, request, proof)

@@ -1,0 +1,88 @@
+"""One webhook, ready to be called: its definition, its scheme, its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from millrace.engine.queue import Queue, Runtime
+from millrace.model.errors import NotFound
+from millrace.model.queue_spec import MAX_BODY_BYTES
+from millrace.signatures import Scheme, SecretSource, scheme_from
+from millrace.webhooks.errors import UnknownWebhook
+
+if TYPE_CHECKING:
+    from millrace.definitions import Definitions, QueueDefinition, RecordType, WebhookDefinition
+
+#: Runs a command by name, with its rendered input and the call's correlation id; gives what JSON can carry.
+RunCommand = Callable[[str, Mapping[str, Any], str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookEndpoint:
+    """A webhook and what it leads to."""
+
+    webhook: WebhookDefinition
+    scheme: Scheme | None  #: None: anybody may call
+    definition: QueueDefinition | None  #: None: a command runs at once
+
+    @property
+    def name(self) -> str:
+        return self.webhook.name
+
+    @property
+    def body_limit(self) -> int:
+        return self.definition.spec.max_body_bytes if self.definition else MAX_BODY_BYTES
+
+    @property
+    def message_type(self) -> RecordType:
+        return self.definition.message_type if self.definition else self.webhook.message_type
+
+    @property
+    def success_status(self) -> int:
+        return self.scheme.facts.success_status if self.scheme else 202
+
+    @property
+    def overload_status(self) -> int:
+        return self.scheme.facts.overload_status if self.scheme else 503
+
+    def references(self, now: int) -> list[str]:
+        """The secrets that count now, by reference."""
+        moment = datetime.fromtimestamp(now / 1000, UTC)
+        return [secret.reference for secret in self.webhook.secrets_at(moment)]
+
+    def tokens(self, now: int) -> list[str]:
+        """What a handshake must repeat, by reference, where the provider asks with one."""
+        token = self.webhook.verify_token
+        return [token.reference] if token and token.valid_at(datetime.fromtimestamp(now / 1000, UTC)) else []
+
+
+@dataclass(frozen=True, slots=True)
+class Ingress:
+    """Every door of a deployment, and what is behind them. One for each process."""
+
+    definitions: Definitions
+    runtime: Runtime
+    secrets: SecretSource
+    default_tenant: str = "default"
+    run_command: RunCommand | None = None
+    _doors: dict[str, WebhookEndpoint] = field(default_factory=dict, init=False, repr=False)
+
+    def door(self, name: str) -> WebhookEndpoint:
+        """The webhook of that name. Raises UnknownWebhook."""
+        door = self._doors.get(name)
+        if door is None:
+            try:
+                webhook = self.definitions.webhook(name)
+            except NotFound:
+                raise UnknownWebhook from None
+            settings = webhook.signature_settings
+            scheme = None if settings is None else scheme_from(settings)
+            queue = None if webhook.queue is None else self.definitions.queue(webhook.queue)
+            door = self._doors[name] = WebhookEndpoint(webhook, scheme, queue)
+        return door
+
+    def queue(self, tenant: str | None, definition: QueueDefinition) -> Queue:
+        return self.runtime.queue(tenant or self.default_tenant, definition.spec)

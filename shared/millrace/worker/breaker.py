@@ -1,0 +1,113 @@
+"""Circuit breakers: a target that fails everything is probed, instead of burning every message's attempts.
+
+closed    everything goes through. FAILURES failures in a row, with no success in between, open it.
+open      nothing is claimed until the next probe; runs already under way that fail are put back uncharged.
+half-open one message, over all workers of the queue, goes through as a probe: success closes the breaker, failure
+          waits twice as long, up to LONGEST_MS.
+
+What is shared is one attribute of the queue's state, which every claim glances at anyway: a closed breaker costs
+nothing, an open one a write a probe. Where a queue has several targets, one open breaker holds the whole queue: a
+message is only done when all of its targets are.
+
+In a first-in-first-out queue a failed run is charged even then. Its head is the only message that may be tried, so a
+message that can never succeed looks like an outage; uncharged, it would block its queue for good.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from threading import Lock
+
+from millrace.engine.queue import Queue
+from millrace.model.queue_spec import Ordering
+from millrace.model.queue_state import BreakerState
+from millrace.worker.context import log
+from millrace.worker.gate import Passage
+
+FAILURES = 10
+FIRST_MS = 5_000
+LONGEST_MS = 60_000
+#: Tries to write a change that others write at the same time.
+TRIES = 4
+#: When another worker probes: look at what came of it after so long.
+LOOK_MS = 1_000
+
+
+def probe_wait(level: int) -> int:
+    """How long until the next probe after `level` failed ones."""
+    return min(FIRST_MS << min(level, 10), LONGEST_MS)
+
+
+class Breakers:
+    """The breakers of one queue's targets, and the gate that they make. Safe to share between threads."""
+
+    def __init__(self, queue: Queue, targets: Iterable[str], on_change: Callable[[str], None] = lambda _: None) -> None:
+        self._queue = queue
+        self._targets = frozenset(targets)
+        self._on_change = on_change
+        self._charges = queue.spec.ordering is Ordering.FIFO
+        self._lock = Lock()
+        self._failures: Counter[str] = Counter()
+        self._probing: set[str] = set()
+
+    def passage(self, queue: Queue) -> Passage:
+        """Everything while all are closed; one message when a probe is due; else nothing until then."""
+        state = queue.state()
+        openings = {name: opening for name, opening in state.openings.items() if name in self._targets}
+        if not openings:
+            return Passage()
+        now = queue.now()
+        latest = max(opening.until for opening in openings.values())
+        if now < latest:
+            return Passage(0, latest)
+        for name, opening in openings.items():
+            mine = queue.store.set_opening(state, name, BreakerState(now + probe_wait(opening.level), opening.level))
+            queue.state(fresh=True)
+            if not mine:
+                return Passage(0, now + LOOK_MS)
+        with self._lock:
+            self._probing |= openings.keys()
+        return Passage(1)
+
+    def succeeded(self, target: str) -> None:
+        """The target works: its breaker closes."""
+        with self._lock:
+            self._failures[target] = 0
+            self._probing.discard(target)
+        if target in self._queue.state().openings:
+            self._write(target, lambda _: None)
+            self._changed(target, "closed")
+
+    def failed(self, target: str) -> int | None:
+        """Count a failure; while the breaker is open, until when the message is to be put back uncharged."""
+        with self._lock:
+            self._failures[target] += 1
+            many = self._failures[target] >= FAILURES
+            probe = target in self._probing
+            self._probing.discard(target)
+        now = self._queue.now()
+        opening = self._queue.state().openings.get(target)
+        if opening is not None and probe:
+            level = opening.level + 1
+            opening = self._write(target, lambda _: BreakerState(now + probe_wait(level), level))
+        elif opening is None and many:
+            opening = self._write(target, lambda seen: seen or BreakerState(now + FIRST_MS))
+            self._changed(target, "opened")
+        if opening is None or self._charges:
+            return None
+        return max(now, opening.until)
+
+    def _write(self, target: str, change: Callable[[BreakerState | None], BreakerState | None]) -> BreakerState | None:
+        """Change what is shared; as it stands afterwards."""
+        for _ in range(TRIES):
+            seen = self._queue.state(fresh=True)
+            wanted = change(seen.openings.get(target))
+            if wanted == seen.openings.get(target) or self._queue.store.set_opening(seen, target, wanted):
+                break
+        return self._queue.state(fresh=True).openings.get(target)
+
+    def _changed(self, target: str, what: str) -> None:
+        fields = {"action": f"breaker_{what}", "queue": self._queue.spec.name, "target": target}
+        log.warning("A circuit breaker %s.", what, extra=fields)
+        self._on_change(what)

@@ -1,0 +1,59 @@
+"""Commands: Python functions of the bundle that a definition names as `command Entity.Name`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from millrace.model.errors import NotFound
+from millrace.worker.context import Context
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Commands:
+    """Functions by the name that definitions give them."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, Callable[..., Any]] = {}
+
+    def command(self, name: str) -> Callable[[Function], Function]:
+        """Register a function. It takes the rendered input, and the context where it has a second parameter."""
+
+        def register(function: Function) -> Function:
+            if name in self._functions and self._functions[name] is not function:
+                raise ValueError(f"Command {name!r} is registered twice.")
+            self._functions[name] = function
+            return function
+
+        return register
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._functions))
+
+    def run(self, name: str, given: Any, context: Context) -> Any:
+        """Call a command. Raises NotFound for a name that no module registered."""
+        function = self._functions.get(name)
+        if function is None:
+            raise NotFound("command", name)
+        return function(given, context) if _takes_context(function) else function(given)
+
+
+def _takes_context(function: Callable[..., Any]) -> bool:
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(parameter.kind in places for parameter in inspect.signature(function).parameters.values()) > 1
+
+
+#: The bundle's commands: modules named in COMMANDS register here when they are imported.
+BUNDLE = Commands()
+command = BUNDLE.command
+
+
+def load_commands(modules: Iterable[str]) -> Commands:
+    """Import the modules that register commands; the registry with all of them."""
+    for module in modules:
+        import_module(module)
+    return BUNDLE

@@ -1,0 +1,156 @@
+"""What a handler gets besides the message: its fencing token, its attempt, its time, its state."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, MutableMapping
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from millrace.engine.claim import Claim, body_of
+from millrace.engine.queue import Queue
+from millrace.engine.workflow_state import read_workflow_state, write_workflow_state
+from millrace.model.message import Entry, Message
+from millrace.model.strict_json import parse
+
+if TYPE_CHECKING:
+    _Adapter = logging.LoggerAdapter[logging.Logger]
+else:
+    _Adapter = logging.LoggerAdapter
+
+log = logging.getLogger("millrace.worker")
+#: In the stored document, under this: what the targets of the message have come to. Handlers do not see it.
+TARGETS = "$targets"
+
+
+class RunLogger(_Adapter):
+    """The worker's logger with the run's own fields on every line."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {**(self.extra or {}), **kwargs.get("extra", {})}
+        return msg, kwargs
+
+
+class StateAccess:
+    """The message's workflow document as JSON, readable and writable only while the claim is live."""
+
+    def __init__(self, queue: Queue, entry: Entry) -> None:
+        self._queue = queue
+        self._entry = entry
+        self._version: int | None = None
+        self._document: dict[str, Any] = {}
+
+    def read(self) -> dict[str, Any]:
+        """The document; empty when none was written. Raises StaleClaim. One read and one query."""
+        self._load()
+        return {name: value for name, value in self._document.items() if name != TARGETS}
+
+    def write(self, document: Mapping[str, Any]) -> None:
+        """Replace the document. Raises StaleClaim, or StaleState; then nothing was written. Four write units and up."""
+        kept = {TARGETS: self._targets()} if self._targets() else {}
+        self._store({**document, **kept})
+
+    def targets(self) -> dict[str, Any]:
+        """What the message's targets have come to in earlier runs."""
+        return dict(self._targets())
+
+    def write_targets(self, progress: Mapping[str, Any]) -> None:
+        self._store({**self.read(), TARGETS: dict(progress)})
+
+    def _targets(self) -> dict[str, Any]:
+        self._load()
+        found: dict[str, Any] = self._document.get(TARGETS, {})
+        return found
+
+    def _load(self) -> None:
+        if self._version is None:
+            found = read_workflow_state(self._queue, self._entry)
+            self._version = found.version
+            self._document = json.loads(found.content) if found.content else {}
+
+    def _store(self, document: dict[str, Any]) -> None:
+        self._load()
+        content = json.dumps(document, separators=(",", ":")).encode()
+        self._version = write_workflow_state(self._queue, self._entry, content, self._version or 0).version
+        self._document = document
+
+
+class Context:
+    """One run: the message and everything that its handler may need."""
+
+    __slots__ = ("_claim", "_queue", "_state", "cancelled", "deadline", "input", "started_at")
+
+    def __init__(self, queue: Queue, claim: Claim, cancelled: Event, started_at: int, deadline: int) -> None:
+        self._queue = queue
+        self._claim = claim
+        self._state: StateAccess | None = None
+        self.cancelled = cancelled  #: set when the claim is lost or the time is up: stop, nothing will count
+        self.started_at = started_at
+        self.deadline = deadline  #: ms; past it the run counts as failed, whatever it still does
+        self.input: Any = None  #: what the target's mapping made of the message; None for a handler of raw messages
+
+    @property
+    def queue(self) -> Queue:
+        return self._queue
+
+    @property
+    def claim(self) -> Claim:
+        return self._claim
+
+    @property
+    def message(self) -> Message:
+        return self._claim.message
+
+    @property
+    def message_id(self) -> str:
+        return self._claim.message.id
+
+    @property
+    def version(self) -> int:
+        """Fencing token: only grows. Whoever stores what this run does can refuse a smaller one."""
+        return self._claim.entry.version
+
+    @property
+    def attempt(self) -> int:
+        """Which run this is, from 1."""
+        return self._claim.attempt
+
+    @property
+    def correlation_id(self) -> str:
+        return self._claim.entry.correlation_id
+
+    @property
+    def body(self) -> bytes:
+        """The body exactly as received: from the message, or one blob read."""
+        return body_of(self._queue, self._claim)
+
+    def json(self) -> Any:
+        """The body as JSON. Raises ValueError."""
+        return parse(self.body)
+
+    def remaining_ms(self) -> int:
+        return max(0, self.deadline - self._queue.now())
+
+    @property
+    def state(self) -> StateAccess:
+        """The message's own document, kept from run to run."""
+        if self._state is None:
+            self._state = StateAccess(self._queue, self._claim.entry)
+        return self._state
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What every log line about this run carries."""
+        return {
+            "tenant": self._queue.tenant,
+            "queue": self._queue.spec.name,
+            "message_id": self.message_id,
+            "attempt": self.attempt,
+            "claim_version": self.version,
+            "correlation_id": self.correlation_id,
+        }
+
+    @property
+    def logger(self) -> RunLogger:
+        return RunLogger(log, self.fields)

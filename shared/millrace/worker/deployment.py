@@ -1,0 +1,137 @@
+"""A station on AWS, from the environment: what the worker function and the worker process share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from millrace.aws.enqueue_runtime import BlobsOnDemand
+from millrace.aws.settings import Settings
+from millrace.definitions import Definitions, TargetKind, load
+from millrace.engine.queue import Runtime
+from millrace.history.log import history_log
+from millrace.model.clock import system_clock
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.minimal_client import minimal_client
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.worker.commands import load_commands
+from millrace.worker.context import Context
+from millrace.worker.drainer import InvokeWorker, QueueDrainer, WakeRequest
+from millrace.worker.events import summons_event
+from millrace.worker.middleware import Middleware
+from millrace.worker.observe import emit_metrics, log_drained, logging_middleware, tracing_middleware
+from millrace.worker.targets.chain import QueueDelivery
+from millrace.worker.targets.command import CommandDelivery
+from millrace.worker.targets.request import Deliver, TargetRequest
+from millrace.worker.worker import WorkerSettings
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+#: A Lambda target may take as long as a Lambda can.
+LONGEST_INVOCATION_S = 900.0
+
+
+class Late:
+    """A delivery that is made when it is first needed: its imports are paid by the queues that use it."""
+
+    def __init__(self, make: Any) -> None:
+        self._make = cache(make)
+
+    def __call__(self, context: Context, parcel: TargetRequest) -> Any:
+        return self._make()(context, parcel)
+
+
+def station_from(environment: Mapping[str, str], *, runtime: Runtime | None = None) -> QueueDrainer:
+    """A station as the environment describes it.
+
+    COMMANDS                   modules that register commands, comma-separated
+    WORKER_CONCURRENCY         runs at the same time in one worker (10)
+    WORKER_FUNCTION            the worker's own name, to call more of them; unset: nobody is called
+    TARGET_SIGNING_SECRETS     references of the secrets that sign http targets, comma-separated
+    TARGET_FOLLOW_REDIRECTS    "1" to follow them
+    TARGET_ALLOW_LOOPBACK      "1" in development only
+    TRACING                    "1" to trace runs with X-Ray
+    LOG_HISTORY                "1" to record what happens to messages
+    """
+    settings = Settings.from_environment(environment)
+    definitions = load(Path(settings.definitions))
+    return QueueDrainer(
+        runtime or worker_runtime(settings, environment),
+        definitions,
+        deliveries_from(environment, definitions),
+        WorkerSettings(concurrency=int(environment.get("WORKER_CONCURRENCY", "10"))),
+        middleware=_middleware(environment),
+        summon=_summon(environment.get("WORKER_FUNCTION", "")),
+        emit=(emit_metrics, log_drained),
+    )
+
+
+def worker_runtime(settings: Settings, environment: Mapping[str, str]) -> Runtime:
+    """The whole store over the lean client, which spends a quarter of the CPU of boto3's on each request."""
+    client = cast("DynamoDBClient", minimal_client(environment))
+    names = TableNames(settings.queue_table, settings.dead_letter_table)
+    store, blobs = DynamoStore(client, names), BlobsOnDemand(settings.body_bucket)
+    return Runtime(store, blobs, history=history_log(on=settings.log_history))
+
+
+def deliveries_from(environment: Mapping[str, str], definitions: Definitions) -> dict[TargetKind, Deliver]:
+    """One delivery for each kind of target."""
+    commands = load_commands(_listed(environment, "COMMANDS"))
+    return {
+        TargetKind.COMMAND: CommandDelivery(commands),
+        TargetKind.QUEUE: QueueDelivery(definitions.queue),
+        TargetKind.HTTP: Late(lambda: _http(environment)),
+        TargetKind.LAMBDA: Late(_lambda),
+    }
+
+
+def _http(environment: Mapping[str, str]) -> Deliver:
+    from millrace.signatures import SecretSource
+    from millrace.worker.targets.http import HttpDelivery, HttpSettings
+
+    settings = HttpSettings(
+        tuple(_listed(environment, "TARGET_SIGNING_SECRETS")),
+        follow_redirects=environment.get("TARGET_FOLLOW_REDIRECTS") == "1",
+        allow_loopback=environment.get("TARGET_ALLOW_LOOPBACK") == "1",
+    )
+    return HttpDelivery(settings, SecretSource(system_clock, environ=environment))
+
+
+def _lambda() -> Deliver:
+    from millrace.worker.targets.lambda_function import LambdaDelivery, lambda_client
+
+    return LambdaDelivery(lambda_client(LONGEST_INVOCATION_S))
+
+
+def _middleware(environment: Mapping[str, str]) -> tuple[Middleware, ...]:
+    if environment.get("TRACING") != "1":
+        return (logging_middleware,)
+    from aws_lambda_powertools import Tracer
+
+    return (logging_middleware, tracing_middleware(Tracer(service="millrace")))
+
+
+def _summon(function: str) -> InvokeWorker | None:
+    """Calls another worker: an asynchronous invocation of the worker's own function."""
+    if not function:
+        return None
+
+    @cache
+    def client() -> Any:
+        import boto3
+
+        return boto3.client("lambda")
+
+    def summon(summons: WakeRequest) -> None:
+        payload = json.dumps(summons_event(summons)).encode()
+        client().invoke(FunctionName=function, InvocationType="Event", Payload=payload)
+
+    return summon
+
+
+def _listed(environment: Mapping[str, str], name: str) -> list[str]:
+    return [part.strip() for part in environment.get(name, "").split(",") if part.strip()]

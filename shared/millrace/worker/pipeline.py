@@ -1,0 +1,239 @@
+"""What a worker holds, and in which stage: the one place that its threads share, behind one lock.
+
+    BUFFERED ──► RUNNING ──► FINISHING ──► gone
+        └── released          └── ack waits here for its batch
+
+Everything is bounded: at most `concurrency` run, about two batches are buffered, and a fetch waits while more than
+a few batches of acks are unwritten.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from threading import Condition, Lock
+
+from millrace.engine.queue import Queue
+from millrace.model.queue_spec import Ordering
+from millrace.worker.run import Run, Stage
+from millrace.worker.time_left import Wait
+
+#: Claims of one fetch, and acks of one commit: what one batch request carries.
+BATCH = 25
+#: Acks that may wait to be written before no more is fetched.
+UNWRITTEN = 4 * BATCH
+
+
+class Pipeline:
+    """Runs by stage. Every method is one step under the lock; the waits give it up."""
+
+    def __init__(self, queue: Queue, concurrency: int, wait: Wait, stopped: Callable[[], bool] = lambda: False) -> None:
+        self.fifo = queue.spec.ordering is Ordering.FIFO
+        self.concurrency = 1 if self.fifo else concurrency
+        self._queue = queue
+        self._wait = wait
+        self._stopped = stopped
+        self._lock = Lock()
+        self._startable = Condition(self._lock)
+        self._move = Condition(self._lock)
+        self._committable = Condition(self._lock)
+        self._buffer: deque[Run] = deque()
+        self._held: dict[str, Run] = {}
+        self._finished: list[Run] = []
+        self._writing = 0  #: runs whose ending is being written
+        self._waiting_runners = 0
+        self._ahead = 0  #: the fetch is woken when no more than this is buffered
+        self.stuck = 0  #: threads whose run was given up but has not come back
+        self.ended = 0  #: runs out of the pipeline, however they ended
+        self._closed = False
+        self._halted = False
+        self.moves = 0  #: counts up with every move, so that none is missed between a look and a wait
+
+    # -- fetch --------------------------------------------------------------------------------------------------
+    def room(self, ahead: int) -> int:
+        """How many more may be claimed now: 0 while enough is waiting to run."""
+        with self._lock:
+            self._ahead = ahead
+            if self.fifo:
+                return 0 if self._held else BATCH
+            if len(self._buffer) > ahead or len(self._finished) + self._writing > UNWRITTEN:
+                return 0
+            unfinished = len(self._held) - len(self._finished) - self._writing + self.stuck
+            return min(BATCH, max(0, self.concurrency + 2 * ahead - unfinished))
+
+    def add(self, runs: Iterable[Run]) -> int:
+        """Buffer claimed runs; how many threads more would have something to do."""
+        with self._lock:
+            for run in runs:
+                self._held[run.entry.token] = run
+                self._buffer.append(run)
+            self._startable.notify(len(self._buffer))
+            return max(0, len(self._buffer) - self._waiting_runners)
+
+    def wait_for_move(self, seen: int, seconds: float | None) -> None:
+        """Until something has moved since `moves` was `seen`, or the time is over."""
+        with self._lock:
+            if self.moves == seen:
+                self._move.wait(seconds)
+
+    def wait_until(self, at: int) -> None:
+        """Until a time by the queue's clock, or something moves: for work that becomes due."""
+        with self._lock:
+            early = at - self._queue.now()
+            if early > 0:
+                self._wait(self._move, early / 1000)
+
+    def halt(self) -> None:
+        """Start nothing more: what is buffered waits to be released."""
+        with self._lock:
+            self._halted = True
+            self._moved()
+
+    def nudge(self) -> None:
+        """Let whoever waits for a move look again."""
+        with self._lock:
+            self._moved()
+
+    def _made_room(self) -> None:
+        """Wake the fetch only when it may have something to do: it would be woken for every message otherwise."""
+        if len(self._buffer) <= self._ahead or not self._held:
+            self._moved()
+
+    def _moved(self) -> None:
+        self.moves += 1
+        self._move.notify_all()
+
+    @property
+    def busy(self) -> bool:
+        """Something is held whose ending is still to come."""
+        with self._lock:
+            return bool(self._held)
+
+    # -- run ----------------------------------------------------------------------------------------------------
+    def next(self) -> Run | None:
+        """The next run to start, waiting for one and for its turn under the rate limit; None at the end."""
+        with self._lock:
+            while True:
+                if self._buffer and not self._halted and not self._stopped():
+                    early = self._buffer[0].start_at - self._queue.now()
+                    if early <= 0:
+                        run = self._buffer.popleft()
+                        self._made_room()
+                        return run
+                    self._wait(self._startable, early / 1000)
+                elif self._closed:
+                    return None
+                else:
+                    self._waiting_runners += 1
+                    self._startable.wait()
+                    self._waiting_runners -= 1
+
+    def start(self, run: Run, now: int, deadline: int) -> bool:
+        """Move a run from the buffer to running; False when its claim was lost meanwhile."""
+        with self._lock:
+            if run.stage is not Stage.BUFFERED:
+                return False
+            run.stage, run.started_at, run.deadline = Stage.RUNNING, now, deadline
+            return True
+
+    def take(self, run: Run, *expected: Stage) -> bool:
+        """Own the ending of a run; False when somebody else does already."""
+        with self._lock:
+            if run.stage not in expected:
+                return False
+            run.stage = Stage.FINISHING
+            self._writing += 1
+            return True
+
+    def came_back(self) -> None:
+        """A thread whose run was given up is free again."""
+        with self._lock:
+            self.stuck -= 1
+            self._moved()
+
+    def gave_up(self) -> int:
+        """A thread is stuck in a run that no longer counts; how many are now."""
+        with self._lock:
+            self.stuck += 1
+            return self.stuck
+
+    def drop(self, runs: Iterable[Run]) -> None:
+        """These have ended, or are not ours any more."""
+        with self._lock:
+            for run in runs:
+                if self._held.pop(run.entry.token, None) is not None:
+                    self.ended += 1
+                self._writing -= run.stage is Stage.FINISHING
+                run.stage = Stage.GONE
+            self._made_room()
+
+    def unstarted(self) -> list[Run]:
+        """Take everything out of the buffer, to be released."""
+        with self._lock:
+            runs = [run for run in self._buffer if run.stage is Stage.BUFFERED]
+            self._buffer.clear()
+            for run in runs:
+                run.stage = Stage.FINISHING
+            self._writing += len(runs)
+            return runs
+
+    # -- commit -------------------------------------------------------------------------------------------------
+    def finished(self, run: Run) -> None:
+        """A run is done: its ack goes with the next batch."""
+        with self._lock:
+            self._writing -= 1
+            self._finished.append(run)
+            lone = len(self._finished) >= BATCH or len(self._held) == len(self._finished) + self._writing
+            if lone or len(self._finished) == 1:
+                self._committable.notify()
+
+    def commit_batch(self, linger_s: float) -> list[Run] | None:
+        """Up to a batch of done runs: at once when nothing else is under way, else after a short linger."""
+        with self._lock:
+            while not self._finished:
+                if self._closed:
+                    return None
+                self._committable.wait()
+            under_way = len(self._held) > len(self._finished) + self._writing
+            if linger_s > 0 and under_way and len(self._finished) < BATCH and not self._closed:
+                self._wait(self._committable, linger_s)
+            batch = self._finished[:BATCH]
+            del self._finished[:BATCH]
+            self._writing += len(batch)
+            return batch
+
+    # -- keep ---------------------------------------------------------------------------------------------------
+    def held(self) -> list[Run]:
+        with self._lock:
+            return list(self._held.values())
+
+    def overdue(self, now: int) -> list[Run]:
+        """Take runs past their execution timeout: their ending is the caller's now."""
+        with self._lock:
+            late = [run for run in self._held.values() if run.stage is Stage.RUNNING and run.deadline <= now]
+            for run in late:
+                run.stage = Stage.FINISHING
+            self._writing += len(late)
+            return late
+
+    def lose(self, run: Run) -> Stage | None:
+        """A claim is lost: its result will not count. The stage it was in; None when its ending was under way."""
+        with self._lock:
+            stage = run.stage
+            if stage not in (Stage.BUFFERED, Stage.RUNNING):
+                return None
+            if run in self._buffer:
+                self._buffer.remove(run)
+            run.stage = Stage.GONE
+            self._held.pop(run.entry.token, None)
+            self.ended += 1
+            self._moved()
+            return stage
+
+    def close(self) -> None:
+        """No more will be added: runners and the committer end when they have nothing left."""
+        with self._lock:
+            self._closed = True
+            self._startable.notify_all()
+            self._committable.notify_all()
+            self._moved()

@@ -1,0 +1,115 @@
+"""The handler of a queue with targets: render the message for each, deliver it, remember what succeeded.
+
+A queue with one target writes nothing besides its ack. Where there are several and one of them fails, those that
+succeeded are remembered in the message's workflow document, under the claim, before the failure is recorded; the
+next attempt goes only to those that are left. So each target is retried on its own, and the message is done when
+all of them are. (A worker that dies after a delivery and before that write delivers it again: at least once.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from millrace.admission.typed_message import typed_message
+from millrace.definitions import QueueDefinition, Target, TargetKind
+from millrace.model.errors import ExpressionFailed, InvalidMessage
+from millrace.worker.breaker import Breakers
+from millrace.worker.context import Context
+from millrace.worker.controls import Control, Reject, Retry, Snooze
+from millrace.worker.targets.request import Deliver, TargetRequest, Throttled
+
+DONE, REJECTED = "done", "rejected"
+#: DynamoDB bounds an attribute's name; so many characters tell targets apart.
+NAME_CHARACTERS = 200
+
+
+def target_name(target: Target) -> str:
+    """What statistics, logs and breakers call a target."""
+    return f"{target.kind}:{target.name}"[:NAME_CHARACTERS]
+
+
+class TargetPlan:
+    """Delivers each message of a queue to every target of its definition."""
+
+    def __init__(
+        self, definition: QueueDefinition, deliveries: Mapping[TargetKind, Deliver], breakers: Breakers
+    ) -> None:
+        self._definition = definition
+        self._targets = definition.targets
+        self._deliveries = deliveries
+        self._breakers = breakers
+
+    def __call__(self, context: Context) -> Any:
+        message = self._message(context)
+        if len(self._targets) == 1:
+            return self._deliver(context, 0, message)
+        return self._deliver_all(context, message)
+
+    def _message(self, context: Context) -> dict[str, Any]:
+        try:
+            return typed_message(self._definition.message_type, context.message, context.body)
+        except InvalidMessage as problem:
+            raise Reject(f"The message does not fit its type: {problem}") from problem
+
+    def _deliver_all(self, context: Context, message: dict[str, Any]) -> Any:
+        """Every target that is left. Raises what the first failing one raised, once all had their turn."""
+        seen_before = context.claim.entry.deliveries > 1
+        progress: dict[str, Any] = context.state.targets() if seen_before else {}
+        before = dict(progress)
+        failures: list[Exception] = []
+        results: dict[str, Any] = {}
+        for index, target in enumerate(self._targets):
+            if str(index) in progress:
+                continue
+            try:
+                results[target_name(target)] = self._deliver(context, index, message)
+                progress[str(index)] = DONE
+            except Reject as refusal:
+                progress[str(index)] = f"{REJECTED}: {refusal.reason}"[:500]
+            except Exception as failure:  # noqa: BLE001 (any failure of one target must not keep the others waiting)
+                failures.append(failure)
+        if failures:
+            if progress != before:
+                context.state.write_targets(progress)
+            raise _weightiest(failures)
+        refused = [word for word in progress.values() if word != DONE]
+        if refused:
+            raise Reject("; ".join(refused))
+        return results
+
+    def _deliver(self, context: Context, index: int, message: dict[str, Any]) -> Any:
+        target = self._targets[index]
+        try:
+            given = target.render(message)
+        except ExpressionFailed as problem:
+            raise Reject(f"The mapping has no value for this message: {problem}") from problem
+        name = target_name(target)
+        parcel = TargetRequest(target.name, given, index, len(self._targets) > 1)
+        try:
+            result = self._deliveries[target.kind](context, parcel)
+        except Reject:
+            self._breakers.succeeded(name)
+            raise
+        except Throttled:
+            self._breakers.failed(name)
+            raise
+        except Snooze:
+            raise
+        except Exception as failure:
+            self._put_back(self._breakers.failed(name), context, failure)
+            raise
+        self._breakers.succeeded(name)
+        return result
+
+    def _put_back(self, until: int | None, context: Context, failure: Exception) -> None:
+        """While the breaker is open the message waits for it, uncharged."""
+        if until is not None:
+            wait = (until - context.queue.now()) / 1000
+            raise Snooze(after=max(0.0, wait), reason=f"The target is down: {failure}") from failure
+
+
+def _weightiest(failures: list[Exception]) -> Exception:
+    """What to record for several failures: one that charges before one that only waits."""
+    charged = [failure for failure in failures if not isinstance(failure, Control) or isinstance(failure, Retry)]
+    return (charged or failures)[0]

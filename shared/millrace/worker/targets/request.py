@@ -1,0 +1,45 @@
+"""What every kind of target has in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from millrace.worker.context import Context
+from millrace.worker.controls import Snooze
+
+#: A target that says "later" without a time: after so long.
+DEFAULT_AFTER_S = 5.0
+#: A target that names a time is believed up to this.
+LONGEST_AFTER_S = 3_600.0
+
+
+class Throttled(Snooze):
+    """The target has no room now: no attempt is charged, but its breaker counts it."""
+
+    def __init__(self, after_s: float | None, reason: str) -> None:
+        wait = DEFAULT_AFTER_S if after_s is None else min(after_s, LONGEST_AFTER_S)
+        super().__init__(after=max(0.0, wait), reason=reason)
+
+
+class TargetFailed(Exception):
+    """A target answered, and what it answered is a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRequest:
+    """What goes to a target: the rendered input, and which of the queue's targets it is."""
+
+    destination: str
+    given: Any
+    index: int  #: of the target within its queue
+    several: bool  #: whether the queue has others
+
+
+class Deliver(Protocol):
+    """Hands a parcel to one kind of target.
+
+    Gives its result; raises a control (Retry, Reject, Throttled) or any exception, which is a failed run.
+    """
+
+    def __call__(self, context: Context, parcel: TargetRequest) -> Any: ...

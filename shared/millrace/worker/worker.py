@@ -1,0 +1,262 @@
+"""A worker: drains one queue with one handler until nothing is due, its time is short, or it is told to stop.
+
+The calling thread fetches: it claims the next batch while earlier ones run. Runners execute the handler, at most as
+many as the queue's concurrency; the committer acks what is done in batches; the keeper extends claims. A worker is
+used once.
+
+A first-in-first-out queue is run by one lane: each message starts only after the ack of the one before it was
+confirmed, and when one does not succeed the rest of its batch is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from millrace.engine.claim import Claimed, claim
+from millrace.engine.counters import flush
+from millrace.engine.finish import release
+from millrace.engine.queue import Queue
+from millrace.model.errors import MillraceError, StoreUnavailable
+from millrace.model.ids import random_token
+from millrace.worker.context import log
+from millrace.worker.counts import Counting, Counts
+from millrace.worker.gate import OPEN_GATE, Gate
+from millrace.worker.heartbeat import Heartbeat
+from millrace.worker.middleware import Handler, Middleware, chain
+from millrace.worker.outcome import Failed
+from millrace.worker.pipeline import BATCH, Pipeline
+from millrace.worker.rate_limiter import RateLimiter
+from millrace.worker.run import Run
+from millrace.worker.runners import Runners
+from millrace.worker.time_left import TimeLeft, Wait, real_wait
+
+#: So much work is claimed ahead of what runs: a little more than the time of one fetch.
+AHEAD_S = 0.25
+MOST_AHEAD = 2 * BATCH
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How a worker goes about it. The queue's own promises are in its definition."""
+
+    concurrency: int = 10  #: runs at the same time in this worker
+    stop_claiming_ms: int = 10_000  #: with less time left than this, nothing more is claimed
+    last_ms: int = 2_000  #: with less time left than this, runs still going are given up
+    patience_ms: int = 20_000  #: wait for work that becomes due within this; 0 ends as soon as nothing is due now
+    look_ms: int = 250  #: while waiting, look for new work this often
+    linger_ms: int = 4  #: an ack waits so long for others to share its request
+    stuck_grace_s: float = 5.0
+    heartbeat: bool = True  #: off only in tests, which beat by hand
+
+
+DEFAULTS = WorkerSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """How a drain ended."""
+
+    counts: Counts
+    next_at: int | None  #: when something more becomes due, as far as was seen; None for nothing in sight
+    stuck: int = 0  #: threads still in a handler that was given up
+    reason: str = "idle"
+
+
+class Worker:
+    """One worker on one queue. `run` blocks until it is over."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        handler: Handler,
+        *,
+        settings: WorkerSettings = DEFAULTS,
+        middleware: tuple[Middleware, ...] = (),
+        time_left: TimeLeft | None = None,
+        gate: Gate = OPEN_GATE,
+        keep_slot: Callable[[], None] = lambda: None,
+        owner: str = "",
+        wait: Wait = real_wait,
+    ) -> None:
+        self._queue = queue
+        self._settings = settings
+        self._time = time_left or TimeLeft()
+        self._gate = gate
+        self.owner = owner or f"worker-{random_token(queue.runtime.entropy)[:10]}"
+        spec = queue.spec
+        self._pace = RateLimiter(queue, spec.rate_per_second) if spec.rate_per_second else None
+        self._counting = Counting()
+        self.pipeline = Pipeline(
+            queue, min(settings.concurrency, spec.max_concurrency), wait, lambda: self._time.stopped
+        )
+        self._runners = Runners(
+            queue, self.pipeline, self._counting, chain(middleware, handler), self._pace, settings.linger_ms / 1000
+        )
+        self.keeper = Heartbeat(
+            queue,
+            self.pipeline,
+            self._counting,
+            end=self._runners.end,
+            release_rest=self._release_unstarted,
+            on_stuck=lambda: self._time.stop(settings.stuck_grace_s, "stuck"),
+            keep_slot=keep_slot,
+        )
+        self._next_at: int | None = None
+        self._began = queue.now()
+        self._idle_since = 0
+
+    def stop(self, grace_s: float = 25.0, reason: str = "stopped") -> None:
+        """Claim nothing more, give back what has not started, let what runs finish within `grace_s`."""
+        self._time.stop(grace_s, reason)
+
+    def run(self) -> Drained:
+        """Drain the queue. Raises StoreUnavailable when the store stays silent; nothing is lost by that."""
+        self._time.tell(self.pipeline.halt)
+        if self._settings.heartbeat:
+            self.keeper.start()
+        try:
+            while self._may_claim():
+                if not self._fetch():
+                    break
+        finally:
+            self._wind_up()
+        return Drained(self._counting.counts(), self._next_at, self.pipeline.stuck, self._reason())
+
+    def _reason(self) -> str:
+        return self._time.reason or ("idle" if self._may_claim() else "deadline")
+
+    def _may_claim(self) -> bool:
+        left = self._time.left_ms()
+        return not self._time.stopped and (left is None or left > self._settings.stop_claiming_ms)
+
+    # -- fetch --------------------------------------------------------------------------------------------------
+    def _fetch(self) -> bool:
+        """Claim what there is room for, or wait for room or work; False when there is nothing left to wait for."""
+        seen = self.pipeline.moves
+        room = self.pipeline.room(self._ahead())
+        if not room:
+            self._pause(seen, None)
+            return True
+        passage = self._gate.passage(self._queue)
+        limit = min(room, passage.limit, self._pace.block if self._pace else room)
+        pace_ms = self._pace.wait_ms() if self._pace else 0
+        if not limit or pace_ms:
+            return self._idle(seen, passage.next_at if not limit else self._queue.now() + pace_ms)
+        claimed = self._claim(limit)
+        if not claimed.claims:
+            return self._idle(seen, claimed.next_at)
+        self._idle_since = 0
+        runs = self._paced([Run(held, held.entry) for held in claimed.claims])
+        self._runners.reach(self.pipeline.add(runs))
+        return True
+
+    def _claim(self, limit: int) -> Claimed:
+        try:
+            return claim(self._queue, owner=self.owner, limit=limit)
+        except StoreUnavailable:
+            if not self.pipeline.busy:
+                raise
+            return Claimed([], self._queue.now() + self._settings.look_ms)
+
+    def _paced(self, runs: list[Run]) -> list[Run]:
+        """Give each run its time under the rate limit; what gets none is released."""
+        if self._pace is None:
+            return runs
+        times = self._pace.reserve(len(runs))
+        for run, start_at in zip(runs, times, strict=False):
+            run.start_at = start_at
+        if len(times) < len(runs):
+            release(self._queue, [run.entry for run in runs[len(times) :]])
+        return runs[: len(times)]
+
+    def _idle(self, seen: int, next_at: int | None) -> bool:
+        """Nothing to claim now: wait for what runs, or for what becomes due in time; else it is over."""
+        self._next_at = next_at
+        now = self._queue.now()
+        self._idle_since = self._idle_since or now
+        soon = None if next_at is None else max(0, next_at - now)
+        if self.pipeline.busy:
+            self._pause(seen, self._settings.look_ms if soon is None else min(soon, self._settings.look_ms))
+            return True
+        patience = self._settings.patience_ms
+        left = self._time.left_ms()
+        if left is not None:
+            patience = min(patience, left - self._settings.stop_claiming_ms)
+        # What others hold, or have not committed, may stay "soon" for minutes: patience has an end.
+        waited = now - self._idle_since
+        if soon is None or soon + waited > patience or self._settings.patience_ms == 0:
+            return False
+        self.pipeline.wait_until(now + max(1, min(soon, self._settings.look_ms)))
+        return True
+
+    def _pause(self, seen: int, millis: int | None) -> None:
+        """Wait for a run to move on, at most so long, and never past the time to stop claiming."""
+        left = self._time.left_ms()
+        if left is not None:
+            until_stop = max(0, left - self._settings.stop_claiming_ms)
+            millis = until_stop if millis is None else min(millis, until_stop)
+        self.pipeline.wait_for_move(seen, None if millis is None else max(1, millis) / 1000)
+
+    def _ahead(self) -> int:
+        """How many to hold beyond those that run: as much as AHEAD_S of work, so none of slow work."""
+        run_ms = self._counting.typical_run_ms
+        if run_ms is None:
+            return 0
+        return min(MOST_AHEAD, int(AHEAD_S * 1000 * self.pipeline.concurrency / max(run_ms, 0.1)))
+
+    # -- the end ------------------------------------------------------------------------------------------------
+    def _wind_up(self) -> None:
+        """Give back what has not started, wait for what runs, write what is done, and end every thread."""
+        self.pipeline.halt()
+        self._release_unstarted()
+        seen = self.pipeline.moves
+        while self.pipeline.busy and not self._is_last_moment():
+            self.pipeline.wait_for_move(seen, self._until_last_moment_s())
+            seen = self.pipeline.moves
+        self._cut()
+        self.pipeline.close()
+        self._runners.join()
+        self.keeper.stop()
+        flush(self._queue)
+
+    def _until_last_moment_s(self) -> float:
+        left = self._time.left_ms()
+        return 1.0 if left is None else min(1.0, max(0.001, (left - self._settings.last_ms) / 1000))
+
+    def _is_last_moment(self) -> bool:
+        left = self._time.left_ms()
+        return left is not None and left <= self._settings.last_ms
+
+    def _release_unstarted(self) -> None:
+        runs = self.pipeline.unstarted()
+        if runs:
+            self._counting.count("released", len(runs))
+            self._give_back(runs)
+
+    def _cut(self) -> None:
+        """End the runs still going at the last moment; their results will be discarded.
+
+        They are given back uncharged, unless the worker's time was mostly theirs: that one would never finish, and
+        must not try for ever.
+        """
+        now = self._queue.now()
+        short: list[Run] = []
+        for run in self._runners.cut():
+            had_its_time = not self._time.stopped and 2 * (now - run.started_at) > now - self._began
+            if had_its_time:
+                seconds = (now - run.started_at) / 1000
+                self._counting.count("timed_out")
+                self._runners.end(run, Failed("ExecutionTimeout", f"The worker's time was over after {seconds:g} s."))
+            else:
+                short.append(run)
+        if short:
+            self._counting.count("cut", len(short))
+            self._give_back(short)
+
+    def _give_back(self, runs: list[Run]) -> None:
+        try:
+            release(self._queue, [run.entry for run in runs])
+        except MillraceError as error:
+            log.warning("Claims could not be released; they run out by themselves.", extra={"error": str(error)})
+        self.pipeline.drop(runs)
