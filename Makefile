@@ -90,42 +90,42 @@ unit: install engines ministack  ## the test suite on DynamoDB Local and MiniSta
 	@$(BIN)/pytest $(ARGS)
 
 bench: install engines  ## figures side by side: engine, definitions, ingress, worker, bulk
-	@$(BIN)/python -m tests.bench.bench_engine
-	@$(BIN)/python -m tests.bench.bench_definitions
-	@$(BIN)/python -m tests.bench.bench_ingress
-	@$(BIN)/python -m tests.bench.bench_worker
-	@$(BIN)/python -m tests.bench.bench_bulk
+	@$(BIN)/python -m tests.performance.bench.bench_engine
+	@$(BIN)/python -m tests.performance.bench.bench_definitions
+	@$(BIN)/python -m tests.performance.bench.bench_ingress
+	@$(BIN)/python -m tests.performance.bench.bench_worker
+	@$(BIN)/python -m tests.performance.bench.bench_bulk
 
 costs: install engines ministack  ## write units of every operation, measured
-	@$(BIN)/python -m tests.costs.report
+	@$(BIN)/python -m tests.performance.costs.report
 
 hammer: install engines  ## 5,000 messages, 8 processes, some killed: nothing lost
-	@$(BIN)/python -m tests.hammer.run --messages 5000 --processes 8 --batch 25
+	@$(BIN)/python -m tests.proofs.hammer.run --messages 5000 --processes 8 --batch 25
 
 load: install engines  ## 10,000 signed webhooks through the real handlers; the time from post to result
-	@$(BIN)/python -m tests.load.run
-	@$(BIN)/python -m tests.load.latency
+	@$(BIN)/python -m tests.performance.load.run
+	@$(BIN)/python -m tests.performance.load.latency
 
 chaos: install engines  ## webhooks through the local stack while all of it is killed (ARGS="--minutes 10 --seed 7")
-	@$(BIN)/python -m tests.chaos.run $(ARGS)
+	@$(BIN)/python -m tests.proofs.chaos.run $(ARGS)
 
 soak: install engines  ## the long proofs: schedules by the hundred thousand, all operations in any order, hostile requests
-	@$(BIN)/python -m tests.exploration.soak
-	@$(BIN)/python -m tests.model.soak
+	@$(BIN)/python -m tests.proofs.exploration.soak
+	@$(BIN)/python -m tests.proofs.state_machine.soak
 	@$(BIN)/python -m tests.admin.soak
-	@$(BIN)/python -m tests.ingress.soak --requests 100000
+	@$(BIN)/python -m tests.webhooks.soak --requests 100000
 
 checkov: .venv-checkov/.installed  ## checkov on the translated template; every exception has its reason
 	@.venv-checkov/bin/python infra/checkov_gate.py
 
 spark-test: install engines  ## all tests of the bulk job on Spark 3.5, as Glue 5 and EMR 7 run it
-	@$(BIN)/pytest tests/bulk -m '' $(ARGS)
+	@$(BIN)/pytest tests/spark -m '' $(ARGS)
 
 spark4-test: .venv-spark4/.installed engines  ## the same on the newest Spark 4
-	@.venv-spark4/bin/pytest tests/bulk -m '' $(ARGS)
+	@.venv-spark4/bin/pytest tests/spark -m '' $(ARGS)
 
 deploy-test: install engines ministack .venv-sam/.installed  ## a real `sam deploy` onto MiniStack, and the stack under awslambdaric
-	@$(BIN)/pytest tests/deploy tests/local_stack -m deploy $(ARGS)
+	@$(BIN)/pytest tests/infra/deploy tests/infra/local -m deploy $(ARGS)
 
 .PHONY: help
 help: ## this list

@@ -52,7 +52,7 @@ def service() -> AdminService:
         DynamoTokens(client, table),
         DynamoAdminJobs(client, table),
         DynamoAuditLog(client, table),
-        _summon(),
+        _invoke_worker(),
     )
 
 
@@ -96,36 +96,36 @@ def run_jobs(event: Mapping[str, Any], context: LambdaContext | None) -> dict[st
         return {"ran": []}
     ran = service().run_job(job, left_ms)
     if ran.more:
-        service().summon(ran.job)
+        service().invoke_worker(ran.job)
     return {"ran": [job.id]}
 
 
-def _summon() -> InvokeWorker:
+def _invoke_worker() -> InvokeWorker:
     """In a Lambda, an asynchronous call of itself; in the local stack, a thread; else the schedule finds the job."""
     function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "")
     if function:
-        return _lambda_summon(function)
-    return _thread_summon if os.environ.get("SHARED_PROCESS") else nobody
+        return _lambda_invoke_worker(function)
+    return _thread_invoke_worker if os.environ.get("SHARED_PROCESS") else nobody
 
 
 def _event(job: AdminJob) -> dict[str, Any]:
     return {"job": {"tenant": job.tenant, "queue": job.queue, "id": job.id}}
 
 
-def _lambda_summon(function: str) -> InvokeWorker:
+def _lambda_invoke_worker(function: str) -> InvokeWorker:
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
     client = boto3.client("lambda")
 
-    def summon(job: AdminJob) -> None:
+    def invoke_worker(job: AdminJob) -> None:
         try:
             client.invoke(FunctionName=function, InvocationType="Event", Payload=json.dumps(_event(job)).encode())
         except (BotoCoreError, ClientError):
-            log.exception("no runner was called", extra={"action": "summon_failed", "job": job.id})
+            log.exception("no runner was called", extra={"action": "invoke_worker_failed", "job": job.id})
 
-    return summon
+    return invoke_worker
 
 
-def _thread_summon(job: AdminJob) -> None:
+def _thread_invoke_worker(job: AdminJob) -> None:
     threading.Thread(target=run_jobs, args=(_event(job), None), daemon=True, name=f"job-{job.id[:8]}").start()

@@ -38,11 +38,11 @@ def _made() -> Api[Service]:
     waiting consumers share one reader of the table.
     """
     settings = Settings.from_environment(os.environ)
-    pace = SHARED if os.environ.get("SHARED_PROCESS") else LONE
-    dispatcher = Dispatcher(pace=pace, max_waiting=int(os.environ.get("MAX_WAITING_CONSUMERS") or 1_000))
+    schedule = SHARED if os.environ.get("SHARED_PROCESS") else LONE
+    dispatcher = Dispatcher(schedule=schedule, max_waiting=int(os.environ.get("MAX_WAITING_CONSUMERS") or 1_000))
     client, table = dynamodb_client(), settings.queue_table
-    tokens, trail = DynamoTokens(client, table), DynamoAuditLog(client, table)
-    return Api(Service(aws_runtime(settings), load(settings.definitions), tokens, dispatcher, trail), ROUTES)
+    tokens, audit_log = DynamoTokens(client, table), DynamoAuditLog(client, table)
+    return Api(Service(aws_runtime(settings), load(settings.definitions), tokens, dispatcher, audit_log), ROUTES)
 
 
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import os
 import sys
 
 from functions.worker.handler import logger
-from millrace.worker.deployment import station_from
+from millrace.worker.deployment import drainer_from
 from millrace.worker.process import Process
 
 
@@ -16,7 +16,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tenant", help="only this tenant's queues")
     parser.add_argument("--queue", action="append", default=[], help="only this queue; may be given again")
     given = parser.parse_args(arguments)
-    process = Process(station_from(os.environ), tenant=given.tenant, queues=given.queue)
+    process = Process(drainer_from(os.environ), tenant=given.tenant, queues=given.queue)
     process.stop_on_signals()
     logger.info("The worker is up.", extra={"action": "worker_up", "pid": os.getpid()})
     process.run()

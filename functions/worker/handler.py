@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from aws_lambda_powertools.logging import Logger
 
-from millrace.worker.deployment import station_from
+from millrace.worker.deployment import drainer_from
 from millrace.worker.drainer import QueueDrainer
 from millrace.worker.events import read_event
 from millrace.worker.gauges import emit_gauges
@@ -26,18 +26,18 @@ class LambdaContext(Protocol):
 
 
 @cache
-def station() -> QueueDrainer:
+def drainer() -> QueueDrainer:
     """What every invocation of this process shares; built with the first one."""
-    return station_from(os.environ)
+    return drainer_from(os.environ)
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Attend to one wake-up. Threads that hang in a handler cannot be ended: then the process goes, for a fresh one."""
     wake = read_event(event)
     if wake.sweep:
-        emit_gauges(station())
-    drained = handle_wakeup(station(), wake, TimeLeft(context.get_remaining_time_in_millis))
-    station().runtime.credits.give_back()
+        emit_gauges(drainer())
+    drained = handle_wakeup(drainer(), wake, TimeLeft(context.get_remaining_time_in_millis))
+    drainer().runtime.credits.give_back()
     if any(found.reason == "stuck" for found in drained):
         logger.error("Every thread hangs in a handler; this process ends.", extra={"action": "process_stuck"})
         raise SystemExit(1)

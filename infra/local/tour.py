@@ -73,17 +73,17 @@ def take_the_tour(console: Console, url: str, token: str, secret: str, stopping:
 
 
 def _watch(console: Console, url: str, token: str, began: float, stopping: threading.Event) -> bool:
-    phase = ""
+    shown = ""
     while time.monotonic() - began < PATIENCE_S and not stopping.is_set():
-        status, answer = call("GET", url, {"authorization": f"Bearer {token}"})
-        seen = answer["phase"] if status == 200 else f"status {status}"
-        if seen == "done" and not answer["finished_at"]:
+        http_status, answer = call("GET", url, {"authorization": f"Bearer {token}"})
+        status = answer["status"] if http_status == 200 else f"status {http_status}"
+        if status == "done" and not answer["finished_at"]:
             continue  # its result is on its way
-        if seen != phase:
-            phase = seen
-            _show(console, began, phase, _details(answer) if status == 200 else str(answer))
-        if phase in ENDS:
-            return phase == "done"
+        if status != shown:
+            shown = status
+            _show(console, began, status, _details(answer) if http_status == 200 else str(answer))
+        if status in ENDS:
+            return status == "done"
         time.sleep(0.02)
     console.print("[yellow]It is not done yet; the log says why.[/yellow]")
     return False

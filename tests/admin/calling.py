@@ -15,7 +15,7 @@ from millrace.engine.enqueue import enqueue
 from millrace.engine.finish import RunFailure, reject
 from millrace.engine.queue import Queue
 from millrace.model.message import DeadLetter, Draft
-from tests.consumer.calling import defined
+from tests.pull.calling import defined
 
 DEFINITIONS = Definitions(
     {

@@ -49,7 +49,7 @@ def jobs(store: Store) -> AdminJobs:
 
 
 @pytest.fixture
-def trail(store: Store) -> AuditLog:
+def audit_log(store: Store) -> AuditLog:
     return (
         DynamoAuditLog(store._calls.client, store._names.queue) if isinstance(store, DynamoStore) else MemoryAuditLog()
     )

@@ -27,7 +27,7 @@ def lay(queue: Queue, count: int) -> list[str]:
     """Dead letters, written straight into their table: what matters here is what becomes of them."""
     now = system_clock()
     calls, names = queue.store._calls, queue.store._names  # type: ignore[attr-defined]
-    letters = []
+    dead_letters = []
     for number in range(count):
         failed_at = now - 1_000_000 + number
         body = Body(b'{"n":%d}' % number, size=len(b'{"n":%d}' % number))
@@ -35,7 +35,7 @@ def lay(queue: Queue, count: int) -> list[str]:
             f"m{number:06d}", queue.tenant, queue.spec.name, "n", Place("Q#t#Jobs#0", "s"), body, "application/json",
             failed_at, failed_at, now // 1000 + DAY_S, correlation_id=f"c{number}",
         )  # fmt: skip
-        letters.append(
+        dead_letters.append(
             DeadLetter(
                 message,
                 failed_at,
@@ -53,9 +53,11 @@ def lay(queue: Queue, count: int) -> list[str]:
             )
         )
     for start in range(0, count, 25):
-        requests = [{"PutRequest": {"Item": dead_letter_item(letter)}} for letter in letters[start : start + 25]]
+        requests = [
+            {"PutRequest": {"Item": dead_letter_item(dead_letter)}} for dead_letter in dead_letters[start : start + 25]
+        ]
         calls.send("batch_write_item", RequestItems={names.dead_letters: requests})
-    return [letter.message.id for letter in letters]
+    return [dead_letter.message.id for dead_letter in dead_letters]
 
 
 def origins(queue: Queue) -> Counter[str]:
@@ -93,7 +95,7 @@ def prove(engine_url: str, tenant: str, count: int) -> float:
     took = time.monotonic() - began
     assert (ran.job.state, ran.job.done, ran.job.skipped, ran.job.failed) == (AdminJobState.DONE, count, 0, 0)
     assert origins(queue) == Counter(ids), "each exactly once"
-    assert all(letter.replay_job == "j1" for letter in list_dead_letters(queue, limit=500).items)
+    assert all(dead_letter.replay_job == "j1" for dead_letter in list_dead_letters(queue, limit=500).items)
     return took
 
 
@@ -116,7 +118,7 @@ def _run_and_kill(engine_url: str, tenant: str, queue: Queue, wanted: int) -> No
         while wanted > 0 and process.poll() is None:
             upto = f"{system_clock():013d}"
             page = queue.store.read_dead_letters(tenant, "Jobs", after, upto, min(wanted, 100))
-            replayed = [letter for letter in page.items if letter.replayed_at]
+            replayed = [dead_letter for dead_letter in page.items if dead_letter.replayed_at]
             wanted -= len(replayed)
             after = replayed[-1].sk if replayed else after
         process.send_signal(signal.SIGKILL)

@@ -14,7 +14,7 @@ from tests.admin.killing import prove
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--letters", type=int, default=5_000)
-    count = parser.parse_args().letters
+    count = parser.parse_args().dead_letters
     os.environ.update(CREDENTIALS)
     with DynamoDbLocal() as engine:
         create_tables(TABLES, endpoint_url=engine.url, region=REGION)

@@ -12,40 +12,42 @@ from millrace.model.errors import StoreUnavailable
 from millrace.pull.api import ROUTES as PULL_ROUTES
 from tests.admin.calling import Caller, bury
 from tests.conftest import NOON, Clock
-from tests.consumer.calling import Caller as PullCaller
+from tests.pull.calling import Caller as PullCaller
 
 
 def test_a_change_leaves_who_what_when_and_its_outcome(call: Caller, service: AdminService) -> None:
-    (letter,) = bury(service.queue(call.tenant, "Jobs"), 1)
-    letter_id = letter.sk.replace("#", ".")
+    (dead_letter,) = bury(service.queue(call.tenant, "Jobs"), 1)
+    dead_letter_id = dead_letter.sk.replace("#", ".")
     replayed = call.ok(
-        "POST", f"/admin/queues/Jobs/dead-letters/{letter_id}/replay", headers={"x-correlation-id": "c1"}
+        "POST", f"/admin/queues/Jobs/dead-letters/{dead_letter_id}/replay", headers={"x-correlation-id": "c1"}
     )
-    (deed,) = call.ok("GET", "/admin/audit")["deeds"]
-    assert deed["name"] == "olga"
-    assert deed["token_id"] == "abcdefghijklmnop"
-    assert (deed["action"], deed["queue"], deed["subject"]) == ("admin_replay_dead_letter", "Jobs", letter_id)
-    assert (deed["outcome"], deed["result"]) == ("ok", replayed["new_message_id"])
-    assert (deed["correlation_id"], deed["at"]) == ("c1", "2027-01-15T08:00:00.000Z")
+    (event,) = call.ok("GET", "/admin/audit")["events"]
+    assert event["name"] == "olga"
+    assert event["token_id"] == "abcdefghijklmnop"
+    assert (event["action"], event["queue"], event["subject"]) == ("admin_replay_dead_letter", "Jobs", dead_letter_id)
+    assert (event["outcome"], event["result"]) == ("ok", replayed["new_message_id"])
+    assert (event["correlation_id"], event["at"]) == ("c1", "2027-01-15T08:00:00.000Z")
 
 
 def test_a_change_that_was_refused_leaves_its_code(call: Caller) -> None:
     assert call("DELETE", "/admin/queues/Jobs/dead-letters/1800000000000.m1").status == 404
     assert call("POST", "/admin/queues/Jobs/jobs", {"kind": "purge_queue", "confirm": "jobs"}).status == 400
-    assert {deed["outcome"] for deed in call.ok("GET", "/admin/audit")["deeds"]} == {"not_found", "invalid_field"}
+    assert {event["outcome"] for event in call.ok("GET", "/admin/audit")["events"]} == {"not_found", "invalid_field"}
 
 
-def test_looking_leaves_no_deed(call: Caller) -> None:
+def test_looking_leaves_no_audit_event(call: Caller) -> None:
     call.ok("GET", "/admin/queues")
     call.ok("POST", "/admin/queues/Jobs/dry-run", {})
-    assert call.ok("GET", "/admin/audit")["deeds"] == []
+    assert call.ok("GET", "/admin/audit")["events"] == []
 
 
-def test_without_a_deed_nothing_is_done(call: Caller, service: AdminService, monkeypatch: pytest.MonkeyPatch) -> None:
-    def silent(deed: AuditEvent) -> None:
+def test_without_an_audit_event_nothing_is_done(
+    call: Caller, service: AdminService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(event: AuditEvent) -> None:
         raise StoreUnavailable("no answer")
 
-    monkeypatch.setattr(service.trail, "begin", silent)
+    monkeypatch.setattr(service.audit_log, "begin", silent)
     assert call("POST", "/admin/queues/Jobs/pause").status == 503
     assert call.ok("GET", "/admin/queues/Jobs")["paused"] is False
 
@@ -53,12 +55,12 @@ def test_without_a_deed_nothing_is_done(call: Caller, service: AdminService, mon
 def test_a_change_that_happened_is_answered_though_its_outcome_was_not_written(
     call: Caller, service: AdminService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def silent(deed: AuditEvent) -> bool:
+    def silent(event: AuditEvent) -> bool:
         raise StoreUnavailable("no answer")
 
-    monkeypatch.setattr(service.trail, "end", silent)
+    monkeypatch.setattr(service.audit_log, "end", silent)
     assert call.ok("POST", "/admin/queues/Jobs/pause")["paused"] is True
-    assert call.ok("GET", "/admin/audit")["deeds"][0]["outcome"] == "started"
+    assert call.ok("GET", "/admin/audit")["events"][0]["outcome"] == "started"
 
 
 def test_every_change_is_audited(call: Caller, service: AdminService) -> None:
@@ -74,10 +76,10 @@ def test_every_change_is_audited(call: Caller, service: AdminService) -> None:
         "admin_resume_job",
     }
     for route in changes:
-        path = route.path.replace("{queue}", "Jobs").replace("{letter_id}", "1800000000000.m1")
+        path = route.path.replace("{queue}", "Jobs").replace("{dead_letter_id}", "1800000000000.m1")
         path = path.replace("{message_id}", "m1").replace("{job_id}", "j1")
         call(route.method, path, {"kind": "replay"} if route.name == "admin_start_job" else None)
-    assert {deed["action"] for deed in call.ok("GET", "/admin/audit")["deeds"]} == {route.name for route in changes}
+    assert {event["action"] for event in call.ok("GET", "/admin/audit")["events"]} == {route.name for route in changes}
 
 
 def test_changes_over_the_pull_api_are_audited_too(call: Caller, service: AdminService) -> None:
@@ -85,41 +87,41 @@ def test_changes_over_the_pull_api_are_audited_too(call: Caller, service: AdminS
     assert pull("POST", "/v1/queues/Jobs/pause").status == 200
     assert pull("POST", "/v1/queues/Jobs/dead-letters/1800000000000.m1/replay").status == 404
     pull.enqueue()
-    deeds = call.ok("GET", "/admin/audit")["deeds"]
-    assert {(deed["action"], deed["outcome"]) for deed in deeds} == {
+    events = call.ok("GET", "/admin/audit")["events"]
+    assert {(event["action"], event["outcome"]) for event in events} == {
         ("pause", "ok"),
         ("replay_dead_letter", "not_found"),
     }
 
 
-def test_no_route_changes_the_trail() -> None:
+def test_no_route_changes_the_audit_log() -> None:
     assert [route.method for route in ROUTES if route.path.startswith("/admin/audit")] == ["GET"]
 
 
-def _deed(tenant: str, number: int, **more: str) -> AuditEvent:
+def _event(tenant: str, number: int, **more: str) -> AuditEvent:
     at = NOON + number
     return AuditEvent(f"d{number}", at, tenant, "t1", "olga", "admin_pause", at // 1000 + YEAR_SECONDS, **more)
 
 
-def test_deeds_page_newest_first_and_filter(trail: AuditLog, tenant: str) -> None:
+def test_audit_events_page_newest_first_and_filter(audit_log: AuditLog, tenant: str) -> None:
     for number in range(7):
-        trail.begin(_deed(tenant, number, queue="Jobs" if number % 2 else "Wide"))
-    first = list_audit_events(trail, tenant, limit=3)
-    second = list_audit_events(trail, tenant, limit=3, cursor=first.next)
-    third = list_audit_events(trail, tenant, limit=3, cursor=second.next)
-    assert [deed.id for page in (first, second, third) for deed in page.items] == [f"d{n}" for n in range(6, -1, -1)]
+        audit_log.begin(_event(tenant, number, queue="Jobs" if number % 2 else "Wide"))
+    first = list_audit_events(audit_log, tenant, limit=3)
+    second = list_audit_events(audit_log, tenant, limit=3, cursor=first.next)
+    third = list_audit_events(audit_log, tenant, limit=3, cursor=second.next)
+    assert [event.id for page in (first, second, third) for event in page.items] == [f"d{n}" for n in range(6, -1, -1)]
     assert third.next is None
     only = AuditFilter(queue="Jobs", since=NOON + 2, before=NOON + 6)
-    assert [deed.id for deed in list_audit_events(trail, tenant, only=only).items] == ["d5", "d3"]
+    assert [event.id for event in list_audit_events(audit_log, tenant, only=only).items] == ["d5", "d3"]
 
 
-def test_an_outcome_is_written_once(trail: AuditLog, tenant: str, clock: Clock) -> None:
-    deed = _deed(tenant, 1)
-    trail.begin(deed)
-    assert trail.end(AuditEvent(**{**_fields(deed), "outcome": "ok", "ended_at": NOON}))
-    assert not trail.end(AuditEvent(**{**_fields(deed), "outcome": "not_found"}))
-    assert [found.outcome for found in list_audit_events(trail, tenant).items] == ["ok"]
+def test_an_outcome_is_written_once(audit_log: AuditLog, tenant: str, clock: Clock) -> None:
+    event = _event(tenant, 1)
+    audit_log.begin(event)
+    assert audit_log.end(AuditEvent(**{**_fields(event), "outcome": "ok", "ended_at": NOON}))
+    assert not audit_log.end(AuditEvent(**{**_fields(event), "outcome": "not_found"}))
+    assert [found.outcome for found in list_audit_events(audit_log, tenant).items] == ["ok"]
 
 
-def _fields(deed: AuditEvent) -> dict[str, object]:
-    return {name: getattr(deed, name) for name in deed.__slots__}
+def _fields(event: AuditEvent) -> dict[str, object]:
+    return {name: getattr(event, name) for name in event.__slots__}

@@ -48,8 +48,8 @@ def origins(queue: Queue) -> list[str]:
 
 
 def dead(bench: Bench, queue: Queue, count: int, **draft: object) -> list[str]:
-    letters = bury(queue, count, step=lambda: bench.clock.forward(10), **draft)  # type: ignore[arg-type]
-    return [letter.message.id for letter in letters]
+    dead_letters = bury(queue, count, step=lambda: bench.clock.forward(10), **draft)  # type: ignore[arg-type]
+    return [dead_letter.message.id for dead_letter in dead_letters]
 
 
 def test_a_replay_job_replays_oldest_first_and_counts(bench: Bench, jobs: AdminJobs) -> None:
@@ -97,7 +97,7 @@ def test_what_was_replayed_before_is_left_out_unless_asked_for(bench: Bench, job
 
 
 @pytest.mark.parametrize("dies_after", range(1, 14))
-def test_a_job_killed_anywhere_replays_each_letter_once(
+def test_a_job_killed_anywhere_replays_each_dead_letter_once(
     bench: Bench, jobs: AdminJobs, monkeypatch: pytest.MonkeyPatch, dies_after: int
 ) -> None:
     """Killed before each of its writes in turn, at small pages, then taken over."""
@@ -132,7 +132,7 @@ def test_a_job_killed_anywhere_replays_each_letter_once(
     assert sorted(held.message.origin for held in claimed) == sorted(ids)
 
 
-def test_a_letter_in_doubt_is_found_though_its_window_is_over_and_its_message_done(
+def test_a_dead_letter_in_doubt_is_found_though_its_window_is_over_and_its_message_done(
     bench: Bench, jobs: AdminJobs
 ) -> None:
     """Died between the replay and its mark; the new message ended and its idempotency window with it."""
@@ -140,9 +140,9 @@ def test_a_letter_in_doubt_is_found_though_its_window_is_over_and_its_message_do
 
     queue = bench.queue(idempotency=Idempotency(window_seconds=1))
     dead(bench, queue, 1)
-    (letter,) = list_dead_letters(queue).items
-    replay(queue, letter, "j1")
-    queue.store.mark_replayed(letter)  # as if the mark had never been written
+    (dead_letter,) = list_dead_letters(queue).items
+    replay(queue, dead_letter, "j1")
+    queue.store.mark_replayed(dead_letter)  # as if the mark had never been written
     (held,) = claim(queue, owner="w", limit=1).claims
     ack(queue, [held.entry])
     bench.clock.forward(60_000)
@@ -276,7 +276,7 @@ def test_the_rate_holds(bench: Bench, jobs: AdminJobs) -> None:
     assert times == [0, 500, 1000, 1500, 2000]
 
 
-def test_a_letter_that_cannot_be_replayed_is_counted_and_named(bench: Bench, jobs: AdminJobs) -> None:
+def test_a_dead_letter_that_cannot_be_replayed_is_counted_and_named(bench: Bench, jobs: AdminJobs) -> None:
     queue = bench.queue()
     ids = dead(bench, queue, 2, body=b"x" * 50)
     narrow = bench.queue(max_body_bytes=10)
@@ -310,9 +310,9 @@ def test_bulk_purge_forgets_what_the_filter_finds(bench: Bench, jobs: AdminJobs)
     queue = bench.queue()
     dead(bench, queue, 3, error="old")
     dead(bench, queue, 2, error="new")
-    job = started(bench, jobs, queue, AdminJobKind.PURGE_LETTERS, only=DeadLetterFilter(error_text="old"))
+    job = started(bench, jobs, queue, AdminJobKind.PURGE_DEAD_LETTERS, only=DeadLetterFilter(error_text="old"))
     assert run_job_slice(jobs, queue, job, long).job.done == 3
-    assert [letter.error for letter in list_dead_letters(queue).items] == ["new", "new"]
+    assert [dead_letter.error for dead_letter in list_dead_letters(queue).items] == ["new", "new"]
     assert queue.state(fresh=True).dead_letters(queue.now(), 86_400) == 2
 
 
@@ -357,8 +357,8 @@ def test_a_job_over_http_from_start_to_end(call: Caller, service: AdminService, 
 
     queue = service.queue(call.tenant, "Jobs")
     bury(queue, 4, step=lambda: clock.forward(1))
-    summoned: list[AdminJob] = []
-    service.summon = summoned.append
+    invoked: list[AdminJob] = []
+    service.invoke_worker = invoked.append
     asked = {"kind": "replay", "filter": {"reason": "rejected"}, "rate": 100}
     key = {"idempotency-key": "k1"}
     job = call.ok("POST", "/admin/queues/Jobs/jobs", asked, headers=key)
@@ -371,7 +371,7 @@ def test_a_job_over_http_from_start_to_end(call: Caller, service: AdminService, 
     assert admin.handler(named, None) == {"ran": [job["job_id"]]}
     assert call.ok("GET", path)["state"] == "cancelled"
     assert call.ok("POST", f"{path}/resume")["state"] == "running"
-    assert len(summoned) == 4
+    assert len(invoked) == 4
     service.queue(call.tenant, "Jobs").runtime.clock = clock
     job_now = service.jobs.get(call.tenant, "Jobs", job["job_id"])
     assert job_now is not None
@@ -380,7 +380,7 @@ def test_a_job_over_http_from_start_to_end(call: Caller, service: AdminService, 
     assert len(call.ok("GET", "/admin/queues/Jobs/messages")["messages"]) == 4
 
 
-def test_the_schedule_goes_on_with_open_jobs_and_their_end_is_a_deed(
+def test_the_schedule_goes_on_with_open_jobs_and_their_end_is_an_audit_event(
     call: Caller, service: AdminService, clock: Clock
 ) -> None:
     import functions.admin.app as admin
@@ -389,8 +389,8 @@ def test_the_schedule_goes_on_with_open_jobs_and_their_end_is_a_deed(
     job = call.ok("POST", "/admin/queues/Jobs/jobs", {"kind": "replay"})
     assert job["job_id"] in admin.handler({"source": "aws.events"}, None)["ran"]
     assert call.ok("GET", f"/admin/queues/Jobs/jobs/{job['job_id']}")["state"] == "done"
-    deeds = call.ok("GET", "/admin/audit", query=f"subject={job['job_id']}")["deeds"]
-    assert [(deed["action"], deed["outcome"], deed["result"]) for deed in deeds] == [
+    events = call.ok("GET", "/admin/audit", query=f"subject={job['job_id']}")["events"]
+    assert [(event["action"], event["outcome"], event["result"]) for event in events] == [
         ("job_ended", "done", "done 2, skipped 0, failed 0")
     ]
 

@@ -6,7 +6,7 @@ from millrace.stores.dynamodb.client import TableNames
 from tests.admin.killing import prove
 
 
-def test_each_letter_is_replayed_once_though_the_job_is_killed_twice(
+def test_each_dead_letter_is_replayed_once_though_the_job_is_killed_twice(
     engine_url: str, tables: TableNames, tenant: str
 ) -> None:
     prove(engine_url, tenant, 300)

@@ -33,7 +33,7 @@ def test_queues_show_what_an_operator_asks_for(call: Caller, service: AdminServi
     rows = {row["name"]: row for row in call.ok("GET", "/admin/queues")["queues"]}
     assert set(rows) == {"Jobs", "Ordered", "Keyed", "Small", "Brief", "Wide"}
     row = rows["Jobs"]
-    assert (row["depth"], row["ready"], row["in_flight"], row["waiting"]) == (3, 2, 1, 0)
+    assert (row["depth"], row["ready"], row["in_flight"], row["scheduled"]) == (3, 2, 1, 0)
     assert row["oldest_age_ms"] == 5_000
     assert row["by_project"] == {"billing": 2, "search": 1}
     assert (row["paused"], row["breakers"]) == (False, [])
@@ -87,12 +87,12 @@ def test_a_message_shows_its_whole_life(call: Caller, service: AdminService, clo
         clock.forward(100)
         nack(queue, held.entry, held.message, RunFailure("TimeoutError", "no answer"), lost=held.lost)
     shown = call.ok("GET", f"/admin/queues/Jobs/messages/{receipt.message_id}")
-    assert shown["phase"] == "dead"
+    assert shown["status"] == "dead"
     assert shown["body"] == {"a": 1}
     assert [moment["what"] for moment in shown["timeline"]] == ["received", *["claimed", "failed"] * 3, "dead"]
     assert shown["timeline"][2]["error"] == "no answer"
     assert shown["timeline"][-1]["error_type"] == "exhausted"
-    replayed = call.ok("POST", f"/admin/queues/Jobs/dead-letters/{shown['letter']['id']}/replay")
+    replayed = call.ok("POST", f"/admin/queues/Jobs/dead-letters/{shown['dead_letter']['id']}/replay")
     after = call.ok("GET", f"/admin/queues/Jobs/messages/{receipt.message_id}")
     assert after["timeline"][-1]["message_id"] == replayed["new_message_id"]
     again = call.ok("GET", f"/admin/queues/Jobs/messages/{replayed['new_message_id']}")
@@ -101,14 +101,14 @@ def test_a_message_shows_its_whole_life(call: Caller, service: AdminService, clo
     assert call.ok("GET", f"/admin/queues/Jobs/messages/{held.message.id}")["timeline"][-1]["who"] == "worker-2"
     ack(queue, [held.entry], [b'"fine"'])
     done = call.ok("GET", f"/admin/queues/Jobs/messages/{held.message.id}")
-    assert (done["phase"], done["timeline"][-1]["what"], done["result"]) == ("done", "done", "fine")
+    assert (done["status"], done["timeline"][-1]["what"], done["result"]) == ("done", "done", "fine")
 
 
 def test_a_body_is_downloaded_byte_for_byte(call: Caller, service: AdminService) -> None:
     queue = service.queue(call.tenant, "Jobs")
     body = bytes(range(256)) * 4 + b"<script>"
-    (letter,) = bury(queue, 1, body=body, content_type="text/html")
-    for path in (f"messages/{letter.message.id}", f"dead-letters/{letter.sk.replace('#', '.')}"):
+    (dead_letter,) = bury(queue, 1, body=body, content_type="text/html")
+    for path in (f"messages/{dead_letter.message.id}", f"dead-letters/{dead_letter.sk.replace('#', '.')}"):
         got = call("GET", f"/admin/queues/Jobs/{path}/body")
         assert (got.status, got.content, got.headers["Content-Type"]) == (200, body, "text/html")
         assert got.headers["Content-Disposition"] == "attachment"
@@ -144,11 +144,11 @@ def test_dead_letters_are_listed_by_filter_and_purged(call: Caller, service: Adm
         ("failed_before=2027-01-15T08:00:01Z", 1),
     ):
         assert len(call.ok("GET", "/admin/queues/Jobs/dead-letters", query=query)["dead_letters"]) == count, query
-    letter = call.ok("GET", "/admin/queues/Jobs/dead-letters", query="limit=1")["dead_letters"][0]
-    whole = call.ok("GET", f"/admin/queues/Jobs/dead-letters/{letter['id']}")
+    dead_letter = call.ok("GET", "/admin/queues/Jobs/dead-letters", query="limit=1")["dead_letters"][0]
+    whole = call.ok("GET", f"/admin/queues/Jobs/dead-letters/{dead_letter['id']}")
     assert whole["history"][0]["error"] == "bad payload"
-    assert call.ok("DELETE", f"/admin/queues/Jobs/dead-letters/{letter['id']}") == {"ok": True}
-    assert call("GET", f"/admin/queues/Jobs/dead-letters/{letter['id']}").status == 404
+    assert call.ok("DELETE", f"/admin/queues/Jobs/dead-letters/{dead_letter['id']}") == {"ok": True}
+    assert call("GET", f"/admin/queues/Jobs/dead-letters/{dead_letter['id']}").status == 404
     assert call.ok("GET", "/admin/queues/Jobs")["dead_letters"] == 4
 
 
@@ -162,26 +162,26 @@ def test_a_paused_queue_says_by_whom_and_hands_out_nothing(call: Caller, service
     assert claim(queue, owner="w", limit=1).claims
 
 
-def test_search_finds_by_message_letter_and_correlation_id(call: Caller, service: AdminService) -> None:
+def test_search_finds_by_message_dead_letter_and_correlation_id(call: Caller, service: AdminService) -> None:
     queue, other = service.queue(call.tenant, "Jobs"), service.queue(call.tenant, "Wide")
-    (letter,) = bury(queue, 1, correlation_id="corr-9")
+    (dead_letter,) = bury(queue, 1, correlation_id="corr-9")
     waiting = enqueue(other, Draft(b"{}", correlation_id="corr-9", not_before=service.runtime.clock() + 60_000))
 
     def found(q: str) -> list[tuple[str, str]]:
         answer = call.ok("GET", "/admin/search", query=f"q={q}")
         assert answer["complete"] is True
-        return sorted((item["queue"], item["phase"]) for item in answer["found"])
+        return sorted((item["queue"], item["status"]) for item in answer["found"])
 
-    assert found(letter.message.id) == found(letter.sk.replace("#", ".")) == [("Jobs", "dead")]
-    assert found("corr-9") == [("Jobs", "dead"), ("Wide", "waiting")]
-    assert found(waiting.message_id) == [("Wide", "waiting")]
+    assert found(dead_letter.message.id) == found(dead_letter.sk.replace("#", ".")) == [("Jobs", "dead")]
+    assert found("corr-9") == [("Jobs", "dead"), ("Wide", "scheduled")]
+    assert found(waiting.message_id) == [("Wide", "scheduled")]
     assert found("nothing-of-that-name") == []
 
 
 def test_another_tenants_messages_are_not_to_be_found(call: Caller, service: AdminService) -> None:
-    (letter,) = bury(service.queue(f"{call.tenant}-other", "Jobs"), 1)
-    assert call.ok("GET", "/admin/search", query=f"q={letter.message.id}")["found"] == []
-    assert call("GET", f"/admin/queues/Jobs/messages/{letter.message.id}").status == 404
+    (dead_letter,) = bury(service.queue(f"{call.tenant}-other", "Jobs"), 1)
+    assert call.ok("GET", "/admin/search", query=f"q={dead_letter.message.id}")["found"] == []
+    assert call("GET", f"/admin/queues/Jobs/messages/{dead_letter.message.id}").status == 404
     got = call("GET", "/admin/queues", query=f"tenant_id={call.tenant}-other")
     assert (got.status, got.json["code"]) == (403, "forbidden")
 
@@ -190,8 +190,8 @@ def test_a_token_for_several_tenants_names_the_one_it_means(call: Caller, servic
     bury(service.queue(f"{call.tenant}-b", "Jobs"), 1)
     assert call.principal is not None
     call.principal["tenants"] = f"{call.tenant} {call.tenant}-b"
-    letters = call.ok("GET", "/admin/queues/Jobs/dead-letters", query=f"tenant_id={call.tenant}-b")["dead_letters"]
-    assert len(letters) == 1
+    dead_letters = call.ok("GET", "/admin/queues/Jobs/dead-letters", query=f"tenant_id={call.tenant}-b")["dead_letters"]
+    assert len(dead_letters) == 1
     assert call.ok("GET", "/admin/whoami", query=f"tenant_id={call.tenant}-b")["tenants"] == [
         call.tenant,
         f"{call.tenant}-b",
@@ -199,7 +199,7 @@ def test_a_token_for_several_tenants_names_the_one_it_means(call: Caller, servic
 
 
 def _concrete(path: str) -> str:
-    names = {"queue": "Jobs", "message_id": "m1", "letter_id": "1800000000000.m1", "job_id": "j1"}
+    names = {"queue": "Jobs", "message_id": "m1", "dead_letter_id": "1800000000000.m1", "job_id": "j1"}
     return re.sub(r"\{(\w+)\}", lambda found: names[found[1]], path)
 
 
@@ -274,9 +274,13 @@ def test_a_fault_of_ours_shows_nothing_of_itself(call: Caller, monkeypatch: pyte
 def test_every_answer_fits_its_schema(call: Caller, service: AdminService) -> None:
     """What the document promises of a success is what comes: no member more, none less."""
     bury(service.queue(call.tenant, "Jobs"), 1)
-    letter = call.ok("GET", "/admin/queues/Jobs/dead-letters")["dead_letters"][0]
+    dead_letter = call.ok("GET", "/admin/queues/Jobs/dead-letters")["dead_letters"][0]
     job = call.ok("POST", "/admin/queues/Jobs/jobs", {"kind": "replay"})
-    names = {"{message_id}": letter["message_id"], "{letter_id}": letter["id"], "{job_id}": job["job_id"]}
+    names = {
+        "{message_id}": dead_letter["message_id"],
+        "{dead_letter_id}": dead_letter["id"],
+        "{job_id}": job["job_id"],
+    }
     for route in ROUTES:
         path = route.path.replace("{queue}", "Jobs")
         for name, value in names.items():

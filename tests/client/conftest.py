@@ -17,8 +17,8 @@ from millrace.pull.dispatcher import SHARED, Dispatcher
 from millrace.pull.service import Service
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from millrace.stores.memory.tokens import MemoryTokens
-from tests.consumer.calling import DEFINITIONS, EVERY_SCOPE
-from tests.consumer.virtual_time import VirtualTime
+from tests.pull.calling import DEFINITIONS, EVERY_SCOPE
+from tests.pull.virtual_time import VirtualTime
 
 URL = "http://millrace.test"
 Fault = Callable[[httpx.Request], httpx.Response | Exception | None]
@@ -72,7 +72,7 @@ def time() -> VirtualTime:
 @pytest.fixture
 def service(time: VirtualTime) -> Service:
     runtime = Runtime(MemoryStore(), MemoryBlobs(), clock=time, chance=lambda: 0.5)
-    return Service(runtime, DEFINITIONS, MemoryTokens(), Dispatcher(pace=SHARED, condition=time.condition))
+    return Service(runtime, DEFINITIONS, MemoryTokens(), Dispatcher(schedule=SHARED, condition=time.condition))
 
 
 @pytest.fixture

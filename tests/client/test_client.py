@@ -25,7 +25,7 @@ from millrace.client import (
 )
 from millrace.client.clients import Calls
 from tests.client.conftest import URL, Pauses, Wire
-from tests.consumer.virtual_time import VirtualTime
+from tests.pull.virtual_time import VirtualTime
 
 
 def test_a_message_lives_its_whole_life(client: Client) -> None:
@@ -39,7 +39,7 @@ def test_a_message_lives_its_whole_life(client: Client) -> None:
         job.extend(60_000)
         job.ack({"made": 7})
     found = client.status("Jobs", receipt.message_id)
-    assert (found["phase"], found["result"]) == ("done", {"made": 7})
+    assert (found["status"], found["result"]) == ("done", {"made": 7})
 
 
 async def _life(wire: Wire) -> None:
@@ -49,7 +49,7 @@ async def _life(wire: Wire) -> None:
         async with job:
             assert (job.body, job.message.labels) == (b"\x00\xff", ("a", "b"))
             await job.ack(b"\x01")
-        assert (await client.status("Jobs", receipt.message_id))["phase"] == "done"
+        assert (await client.status("Jobs", receipt.message_id))["status"] == "done"
         big = await client.enqueue("Jobs", b"x" * 3_000_000)
         sizes = [len(part) async for part in client.stream_body("Jobs", big.message_id)]
         assert sizes == [1 << 20, 1 << 20, 3_000_000 - (2 << 20)]
@@ -197,11 +197,11 @@ def test_operators_calls(client: Client) -> None:
     (job,) = client.dequeue("Jobs")
     assert client.listed("Jobs", "claims").items[0]["message_id"] == receipt.message_id
     assert job.nack(reject=True, error="x" * 9_000).outcome == "dead"
-    (letter,) = client.listed("Jobs", "dead-letters", {"limit": "5", "error": "xx", "cursor": None}).items
-    assert client.dead_letter("Jobs", letter["id"])["body"] == 1
-    new_id = client.replay("Jobs", letter["id"])
+    (dead_letter,) = client.listed("Jobs", "dead-letters", {"limit": "5", "error": "xx", "cursor": None}).items
+    assert client.dead_letter("Jobs", dead_letter["id"])["body"] == 1
+    new_id = client.replay("Jobs", dead_letter["id"])
     assert client.status("Jobs", new_id)["origin"] == receipt.message_id
-    client.purge("Jobs", letter["id"])
+    client.purge("Jobs", dead_letter["id"])
     assert client.set_paused("Jobs", paused=True)["paused"]
     names: list[Any] = [queue["name"] for queue in client.queues() if queue["paused"]]
     assert names == ["Jobs"]

@@ -12,7 +12,7 @@ import pytest
 
 from millrace.client import Client, Consumer, Delivery, Hooks
 from tests.client.conftest import Wire
-from tests.consumer.virtual_time import PATIENCE, VirtualTime
+from tests.pull.virtual_time import PATIENCE, VirtualTime
 
 Make = Callable[..., Consumer]
 
@@ -68,7 +68,7 @@ def test_heartbeats_keep_a_60_second_job_alive_on_a_5_second_lease(
         time.forward(500)
     assert done.result(PATIENCE).message.attempt == 1
     status = client.status("Jobs", receipt.message_id)
-    assert (status["phase"], status["result"]) == ("done", "made it")
+    assert (status["status"], status["result"]) == ("done", "made it")
 
 
 def test_without_a_heartbeat_the_job_is_lost(make: Make, client: Client, time: VirtualTime, wire: Wire) -> None:
@@ -156,8 +156,8 @@ def test_a_graceful_stop_lets_handlers_finish(make: Make, client: Client, time: 
     time.forward(10_000)
     stopper.join(PATIENCE)
     assert not stopper.is_alive()
-    assert client.status("Jobs", receipt.message_id)["phase"] == "done"
-    assert client.status("Jobs", waiting.message_id)["phase"] == "ready"
+    assert client.status("Jobs", receipt.message_id)["status"] == "done"
+    assert client.status("Jobs", waiting.message_id)["status"] == "ready"
 
 
 def test_what_does_not_finish_in_time_is_given_back_uncharged(make: Make, client: Client, time: VirtualTime) -> None:

@@ -29,7 +29,7 @@ from millrace.stores.dynamodb.audit import DynamoAuditLog
 from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.interface import Store
 from millrace.stores.memory.queue import MemoryBlobs
-from tests.consumer.calling import defined
+from tests.pull.calling import defined
 
 #: A payload full of markup: it must show as text.
 MARKUP = '<img src=x onerror="document.title=1"><script>document.title=2</script><b>bold</b>'
@@ -97,7 +97,7 @@ def serving(store: Store, tenant: str, patch: Any) -> Iterator[Stack]:
         tokens,
         DynamoAdminJobs(client, table),
         DynamoAuditLog(client, table),
-        admin._thread_summon,
+        admin._thread_invoke_worker,
     )
     patch.setattr(admin, "service", lambda: service)
     patch.setattr(authoriser, "tokens", lambda: tokens)
@@ -202,11 +202,13 @@ def bury_many(stack: Stack, name: str, count: int) -> None:
     ttl = now // 1000 + 86_400
     place, body = Place("Q#t#Q#0", "s"), Body(b"{}", size=2)
     first = Message("m", stack.tenant, name, "n", place, body, "application/json", now, now, ttl, correlation_id="c")
-    letter = DeadLetter(first, now, DeadLetterReason.EXHAUSTED, "boom", "ValueError", 3, 3, 50, "", "", (), (), ttl)
-    letters = [
-        replace(letter, message=replace(first, id=f"m{number:06d}"), failed_at=now - 100_000_000 + number)
+    dead_letter = DeadLetter(
+        first, now, DeadLetterReason.EXHAUSTED, "boom", "ValueError", 3, 3, 50, "", "", (), (), ttl
+    )
+    dead_letters = [
+        replace(dead_letter, message=replace(first, id=f"m{number:06d}"), failed_at=now - 100_000_000 + number)
         for number in range(count)
     ]
     for start in range(0, count, 25):
-        requests = [{"PutRequest": {"Item": dead_letter_item(one)}} for one in letters[start : start + 25]]
+        requests = [{"PutRequest": {"Item": dead_letter_item(one)}} for one in dead_letters[start : start + 25]]
         calls.send("batch_write_item", RequestItems={names.dead_letters: requests})

@@ -46,7 +46,7 @@ def test_from_a_stuck_message_to_its_success(page: Any, stack: Stack, tmp_path: 
     page.locator(".head .badge", has_text="ready").wait_for()
     queue = stack.queue("WebhookIngress")
     (held,) = claim(queue, owner="worker-9", limit=1).claims
-    page.locator(".head .badge", has_text="claimed").wait_for()
+    page.locator(".head .badge", has_text="in_flight").wait_for()
     ack(queue, [held.entry], [b'{"ok":true}'])
     page.locator(".head .badge", has_text="done").wait_for()
     assert held.message.origin == message_id
@@ -214,7 +214,9 @@ def test_every_control_has_a_name_and_every_page_one_heading(page: Any, stack: S
     stack.clock.by = 0
     sign_in(page, stack.token)
     places = ["#/", "#/jobs", "#/audit", f"#/queues/WebhookIngress/messages/{message_id}"]
-    places += [f"#/queues/WebhookIngress/{tab}" for tab in ("dead", "ready", "waiting", "claims", "jobs", "definition")]
+    places += [
+        f"#/queues/WebhookIngress/{tab}" for tab in ("dead", "ready", "scheduled", "claims", "jobs", "definition")
+    ]
     for place in places:
         page.evaluate("(place) => { location.hash = place; }", place)
         page.locator("main .loading").first.wait_for(state="detached")

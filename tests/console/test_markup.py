@@ -40,14 +40,14 @@ def _draft(field: str, **more: Any) -> Draft:
 
 
 def _furnish(stack: Stack) -> dict[str, str]:
-    """One message in each phase; their ids."""
+    """One message in each status; their ids."""
     queue = stack.queue(QUEUE)
     failure = RunFailure(evil("kind"), evil("error"))
     ids = {}
     ids["dead"] = enqueue(queue, _draft("dead")).message_id
     (held,) = claim(queue, owner=evil("owner")).claims
     reject(queue, held.entry, held.message, failure)
-    ids["waiting"] = enqueue(queue, _draft("waiting")).message_id
+    ids["scheduled"] = enqueue(queue, _draft("scheduled")).message_id
     (held,) = claim(queue, owner=evil("owner")).claims
     nack(queue, held.entry, held.message, failure, delay_ms=3_000_000)
     ids["done"] = enqueue(queue, _draft("done")).message_id
@@ -77,7 +77,7 @@ def test_no_field_is_taken_for_markup(page: Any, stack: Stack) -> None:
     page.locator("dialog .badge", has_text="done").wait_for()
     page.get_by_role("button", name="Close").last.click()
     places = ["#/", "#/jobs", "#/audit", "#/queues/OutboundMail/dead"]
-    places += [f"#/queues/{QUEUE}/{tab}" for tab in ("dead", "ready", "waiting", "claims", "jobs", "definition")]
+    places += [f"#/queues/{QUEUE}/{tab}" for tab in ("dead", "ready", "scheduled", "claims", "jobs", "definition")]
     places += [f"#/queues/{QUEUE}/messages/{message_id}" for message_id in ids.values()]
     shown: set[str] = set()
     for place in places:
@@ -96,5 +96,5 @@ def _shown(page: Any) -> set[str]:
     text = page.evaluate(
         "() => document.body.innerText + [...document.querySelectorAll('[title]')].map((n) => n.title)"
     )
-    opening, _, _ = EVIL.partition("{")
-    return {piece.split()[0].strip('",:}') for piece in text.replace('\\"', '"').split(opening)[1:] if piece.strip()}
+    breaker, _, _ = EVIL.partition("{")
+    return {piece.split()[0].strip('",:}') for piece in text.replace('\\"', '"').split(breaker)[1:] if piece.strip()}

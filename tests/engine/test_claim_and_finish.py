@@ -41,7 +41,7 @@ def test_a_claimed_message_is_invisible_until_its_claim_runs_out(bench: Bench) -
     message_id = put_one(queue)
     held = only(claim(queue, owner="a"))
     assert (held.attempt, held.entry.version, held.entry.owner) == (1, 1, "a")
-    assert status(queue, message_id).phase is MessageStatus.CLAIMED
+    assert status(queue, message_id).status is MessageStatus.IN_FLIGHT
     waiting = claim(queue, owner="b")
     assert (waiting.claims, waiting.next_at) == ([], held.entry.until)
     bench.clock.forward(5_000)
@@ -97,7 +97,7 @@ def test_a_done_message_is_never_claimed_again(bench: Bench) -> None:
     sweep(queue)
     assert claim(queue, owner="w").claims == []
     found = status(queue, message_id)
-    assert found.phase is MessageStatus.DONE
+    assert found.status is MessageStatus.DONE
     assert found.result is not None
     assert found.result.snapshot == b"r"
 
@@ -107,7 +107,7 @@ def test_without_cached_results_a_done_message_is_done_all_the_same(bench: Bench
     message_id = put_one(queue)
     held = only(claim(queue, owner="w"))
     assert ack(queue, [held.entry], [b"r"]) == ack(queue, [held.entry], [b"r"]) == [None]
-    assert (status(queue, message_id).phase, status(queue, message_id).result) == (MessageStatus.DONE, None)
+    assert (status(queue, message_id).status, status(queue, message_id).result) == (MessageStatus.DONE, None)
 
 
 def test_five_attempts_follow_the_exact_timetable_then_comes_the_dead_letter(bench: Bench) -> None:
@@ -119,17 +119,17 @@ def test_five_attempts_follow_the_exact_timetable_then_comes_the_dead_letter(ben
         assert held.attempt == attempt
         decision = nack(queue, held.entry, held.message, RunFailure("ValueError", f"failure {attempt}"))
         if isinstance(decision, RetryAt):
-            assert status(queue, message_id).phase is MessageStatus.WAITING
+            assert status(queue, message_id).status is MessageStatus.SCHEDULED
             waits.append(decision.due - bench.clock())
             bench.clock.now = decision.due - 1
             assert claim(queue, owner="early").claims == []
             bench.clock.forward(1)
     assert waits == [1_000, 2_000, 4_000, 8_000]
     found = status(queue, message_id)
-    assert (found.phase, claim(queue, owner="w").claims) == (MessageStatus.DEAD, [])
-    (letter,) = list_dead_letters(queue).items
-    assert (letter.reason, letter.attempts, letter.error) == (DeadLetterReason.EXHAUSTED, 5, "failure 5")
-    assert [(run.number, run.owner, run.error) for run in letter.history] == [
+    assert (found.status, claim(queue, owner="w").claims) == (MessageStatus.DEAD, [])
+    (dead_letter,) = list_dead_letters(queue).items
+    assert (dead_letter.reason, dead_letter.attempts, dead_letter.error) == (DeadLetterReason.EXHAUSTED, 5, "failure 5")
+    assert [(run.number, run.owner, run.error) for run in dead_letter.history] == [
         (n, f"worker-{n}", f"failure {n}") for n in range(1, 6)
     ]
 
@@ -171,10 +171,14 @@ def test_lost_workers_use_up_attempts_releases_and_snoozes_do_not(bench: Bench) 
         assert only(claim(queue, owner="doomed")).attempt == attempt
         bench.clock.forward(5_000)
     assert claim(queue, owner="next").claims == []
-    (letter,) = list_dead_letters(queue).items
-    assert (letter.reason, letter.attempts, letter.error_type) == (DeadLetterReason.EXHAUSTED, 2, "WorkerLost")
-    assert letter.deliveries == 8
-    assert status(queue, message_id).phase is MessageStatus.DEAD
+    (dead_letter,) = list_dead_letters(queue).items
+    assert (dead_letter.reason, dead_letter.attempts, dead_letter.error_type) == (
+        DeadLetterReason.EXHAUSTED,
+        2,
+        "WorkerLost",
+    )
+    assert dead_letter.deliveries == 8
+    assert status(queue, message_id).status is MessageStatus.DEAD
 
 
 def test_extending_keeps_a_long_job_through_many_leases(bench: Bench) -> None:
@@ -195,8 +199,12 @@ def test_a_rejected_message_goes_straight_to_the_dead_letters(bench: Bench) -> N
     put_one(queue)
     held = only(claim(queue, owner="w"))
     reject(queue, held.entry, held.message, RunFailure("Reject", "no such account"))
-    (letter,) = list_dead_letters(queue).items
-    assert (letter.reason, letter.error, letter.attempts) == (DeadLetterReason.REJECTED, "no such account", 1)
+    (dead_letter,) = list_dead_letters(queue).items
+    assert (dead_letter.reason, dead_letter.error, dead_letter.attempts) == (
+        DeadLetterReason.REJECTED,
+        "no such account",
+        1,
+    )
     assert queue.state(fresh=True).depth == 0
 
 
@@ -209,9 +217,9 @@ def test_a_message_older_than_retention_becomes_a_dead_letter_even_while_paused(
     bench.clock.forward(1)
     while sweep(queue).buried:
         pass
-    letters = list_dead_letters(queue, limit=100).items
-    assert {letter.reason for letter in letters} == {DeadLetterReason.EXPIRED}
-    assert len(letters) == 40
+    dead_letters = list_dead_letters(queue, limit=100).items
+    assert {dead_letter.reason for dead_letter in dead_letters} == {DeadLetterReason.EXPIRED}
+    assert len(dead_letters) == 40
     assert queue.state(fresh=True).depth == 0
 
 
@@ -387,7 +395,7 @@ def test_a_message_waits_no_longer_than_it_is_kept(bench: Bench, ordering: Order
         assert sweep(queue).buried == 0
         bench.clock.forward(1)
         assert sweep(queue).buried == 1
-        assert status(queue, message_id).phase is MessageStatus.DEAD
+        assert status(queue, message_id).status is MessageStatus.DEAD
 
 
 def test_a_message_sent_again_after_its_window_begins_with_an_empty_document(bench: Bench) -> None:

@@ -50,9 +50,9 @@ def queue(bench: Bench) -> Queue:
 
 def test_a_dead_letter_is_the_whole_message(bench: Bench, queue: Queue) -> None:
     kill(bench, queue, 1)
-    (letter,) = list_dead_letters(queue).items
-    again = get_dead_letter(queue, letter.sk)
-    assert again == letter
+    (dead_letter,) = list_dead_letters(queue).items
+    again = get_dead_letter(queue, dead_letter.sk)
+    assert again == dead_letter
     assert body_of_dead_letter(queue, again) == b"body 0"
     assert (again.message.headers, again.message.correlation_id, again.project) == ({"x-n": "0"}, "c-0", "a")
     assert (again.failed_at, again.error_type, again.error) == (bench.clock(), "HttpError", "status 500")
@@ -65,7 +65,7 @@ def test_lists_page_through_everything_once_in_both_directions(bench: Bench, que
         cursor = None
         while True:
             page = list_dead_letters(queue, limit=2, cursor=cursor, newest_first=newest_first)
-            seen += [letter.failed_at for letter in page.items]
+            seen += [dead_letter.failed_at for dead_letter in page.items]
             cursor = page.next
             if cursor is None:
                 break
@@ -108,48 +108,48 @@ def test_page_sizes_and_lanes_out_of_range_are_refused(queue: Queue) -> None:
     for limit in (0, 501):
         with pytest.raises(InvalidField, match="limit"):
             list_dead_letters(queue, limit=limit)
-    with pytest.raises(InvalidField, match="ready or waiting"):
+    with pytest.raises(InvalidField, match="ready or scheduled"):
         list_entries(queue, "limbo")
 
 
 def test_a_replay_is_a_new_message_that_points_to_its_origin(bench: Bench, queue: Queue) -> None:
     kill(bench, queue, 1)
-    (letter,) = list_dead_letters(queue).items
-    receipt = replay(queue, letter, job="job-1")
-    assert receipt.message_id != letter.message.id
+    (dead_letter,) = list_dead_letters(queue).items
+    receipt = replay(queue, dead_letter, job="job-1")
+    assert receipt.message_id != dead_letter.message.id
     (held,) = claim(queue, owner="w").claims
     assert body_of(queue, held) == b"body 0"
-    assert (held.message.origin, held.message.correlation_id) == (letter.message.id, "c-0")
+    assert (held.message.origin, held.message.correlation_id) == (dead_letter.message.id, "c-0")
     assert (held.entry.project, held.message.headers, held.attempt) == ("a", {"x-n": "0"}, 1)
     ack(queue, [held.entry])
-    marked = get_dead_letter(queue, letter.sk)
+    marked = get_dead_letter(queue, dead_letter.sk)
     assert (marked.replayed_as, marked.replay_job, marked.replayed_at) == (receipt.message_id, "job-1", bench.clock())
-    assert status(queue, letter.message.id).phase is MessageStatus.DEAD
+    assert status(queue, dead_letter.message.id).status is MessageStatus.DEAD
 
 
-def test_a_job_replays_a_letter_once_however_often_it_is_restarted(bench: Bench, queue: Queue) -> None:
+def test_a_job_replays_a_dead_letter_once_however_often_it_is_restarted(bench: Bench, queue: Queue) -> None:
     kill(bench, queue, 1)
-    (letter,) = list_dead_letters(queue).items
+    (dead_letter,) = list_dead_letters(queue).items
     mark_replayed = bench.store.mark_replayed
-    bench.store.mark_replayed = lambda _letter: (_ for _ in ()).throw(ConnectionError("killed"))  # type: ignore[method-assign]
+    bench.store.mark_replayed = lambda _dead_letter: (_ for _ in ()).throw(ConnectionError("killed"))  # type: ignore[method-assign]
     with pytest.raises(ConnectionError):
-        replay(queue, letter, job="job-1")
+        replay(queue, dead_letter, job="job-1")
     bench.store.mark_replayed = mark_replayed  # type: ignore[method-assign]
-    first = replay(queue, letter, job="job-1")
+    first = replay(queue, dead_letter, job="job-1")
     assert first.duplicate
     ack(queue, [c.entry for c in claim(queue, owner="w", limit=9).claims])
     bench.clock.forward(3 * 86_400_000)
-    again = replay(queue, get_dead_letter(queue, letter.sk), job="job-1")
+    again = replay(queue, get_dead_letter(queue, dead_letter.sk), job="job-1")
     assert (again.message_id, again.duplicate) == (first.message_id, True)
     assert claim(queue, owner="w").claims == []
-    assert replay(queue, get_dead_letter(queue, letter.sk), job="job-2").message_id != first.message_id
+    assert replay(queue, get_dead_letter(queue, dead_letter.sk), job="job-2").message_id != first.message_id
 
 
-def test_a_purged_letter_is_gone(bench: Bench, queue: Queue) -> None:
+def test_a_purged_dead_letter_is_gone(bench: Bench, queue: Queue) -> None:
     kill(bench, queue, 2)
     first, second = list_dead_letters(queue).items
     purge_dead_letter(queue, first.sk)
-    assert [letter.sk for letter in list_dead_letters(queue).items] == [second.sk]
+    assert [dead_letter.sk for dead_letter in list_dead_letters(queue).items] == [second.sk]
     for look in (purge_dead_letter, get_dead_letter):
         with pytest.raises(NotFound, match="dead letter"):
             look(queue, first.sk)
@@ -166,8 +166,8 @@ def test_purging_a_queue_leaves_what_is_held_and_a_trace_of_the_rest(bench: Benc
         if position is None:
             break
     assert (removed, left) == (58, 3)
-    phases = [status(queue, message_id).phase for message_id in ids]
-    assert (phases.count(MessageStatus.PURGED), phases.count(MessageStatus.CLAIMED)) == (57, 3)
+    statuses = [status(queue, message_id).status for message_id in ids]
+    assert (statuses.count(MessageStatus.PURGED), statuses.count(MessageStatus.IN_FLIGHT)) == (57, 3)
     assert ack(queue, [c.entry for c in held]) == [None] * 3
     queue.runtime.credits.give_back()
     assert queue.state(fresh=True).depth == 0
@@ -187,7 +187,7 @@ def test_entries_and_claims_are_listed_page_by_page(bench: Bench, tenant: str) -
         if cursor is None:
             break
     assert len({entry.id for entry in ready}) == len(ready) == 20
-    assert len(list_entries(queue, "waiting").items) == 1
+    assert len(list_entries(queue, "scheduled").items) == 1
     holders = [entry.owner for entry in list_claims(queue).items]
     assert (holders.count("alice"), holders.count("bob"), len(holders)) == (3, 2, 5)
 

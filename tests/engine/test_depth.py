@@ -95,11 +95,11 @@ def test_credits_of_a_dead_process_come_back_with_the_sweep(bench: Bench) -> Non
     while claims := claim(survivor, owner="w", limit=50).claims:
         ack(survivor, [c.entry for c in claims])
     assert survivor.state(fresh=True).depth > 0
-    assert sweep(survivor).mended == 0, "they may still be spent"
+    assert sweep(survivor).repaired == 0, "they may still be spent"
     forget_grants(bench)
-    assert sweep(survivor).mended > 0
+    assert sweep(survivor).repaired > 0
     assert survivor.state(fresh=True).depth == 0
-    assert sweep(survivor).mended == 0
+    assert sweep(survivor).repaired == 0
 
 
 def test_a_process_does_not_spend_credits_past_their_time(bench: Bench) -> None:
@@ -123,7 +123,7 @@ def test_an_ending_booked_after_the_sweep_mended_the_depth_does_not_count_twice(
     held = claim(slow, owner="slow", limit=10).claims
     bench.store.end_entries([c.entry for c in held])
     forget_grants(bench)
-    assert sweep(bench.queue(runtime=bench.another_process(), retention=Retention(max_depth=10))).mended == 10
+    assert sweep(bench.queue(runtime=bench.another_process(), retention=Retention(max_depth=10))).repaired == 10
     bench.clock.forward(200)
     sender = bench.queue(runtime=bench.another_process(), retention=Retention(max_depth=10))
     enqueue_all(sender, [Draft(b"y")] * 10)
@@ -213,7 +213,7 @@ def test_numbers_of_a_queue(bench: Bench) -> None:
     nack(queue, held[2].entry, held[2].message, RunFailure("E", "x"))
     bench.clock.forward(30_000 - 1)
     seen = stats(queue)
-    assert (seen.ready, seen.waiting, seen.in_flight, seen.dead_letters, seen.depth) == (5, 1, 2, 1, 8)
+    assert (seen.ready, seen.scheduled, seen.in_flight, seen.dead_letters, seen.depth) == (5, 1, 2, 1, 8)
     assert (seen.oldest_age_ms, seen.exact, seen.paused) == (30_000 - 1, True, False)
     assert sum(seen.by_project.values()) == 8
     assert seen.totals["done"] == 2
@@ -227,9 +227,9 @@ def test_dead_letters_are_counted_through_replay_and_purge(bench: Bench) -> None
     for held in claim(queue, owner="w", limit=3).claims:
         nack(queue, held.entry, held.message, RunFailure("E", "x"))
     assert stats(queue).dead_letters == 3
-    letters = list_dead_letters(queue).items
-    replay(queue, letters[0], job="j1")
-    purge_dead_letter(queue, letters[1].sk)
+    dead_letters = list_dead_letters(queue).items
+    replay(queue, dead_letters[0], job="j1")
+    purge_dead_letter(queue, dead_letters[1].sk)
     assert stats(queue).dead_letters == 2
     bench.clock.forward(queue.spec.retention.dead_letter_seconds * 1_000 + 86_400_000)
     assert stats(queue).dead_letters == 0

@@ -22,7 +22,7 @@ def test_an_accepted_message_is_ready_at_once_under_its_id(bench: Bench) -> None
     queue = bench.queue()
     receipt = enqueue(queue, Draft(b'{"a": 1}', correlation_id="trace-1", source="test"))
     found = status(queue, receipt.message_id)
-    assert found.phase is MessageStatus.READY
+    assert found.status is MessageStatus.READY
     assert (found.message.correlation_id, found.message.source) == ("trace-1", "test")
     assert not receipt.duplicate
 
@@ -31,7 +31,7 @@ def test_a_repeated_key_gives_the_first_id_and_one_message(bench: Bench) -> None
     queue = bench.queue()
     first = enqueue(queue, Draft(b"one", idempotency_key="k"))
     again = enqueue(bench.queue(runtime=bench.another_process()), Draft(b"two", idempotency_key="k"))
-    assert (again.message_id, again.duplicate, again.phase) == (first.message_id, True, MessageStatus.READY)
+    assert (again.message_id, again.duplicate, again.status) == (first.message_id, True, MessageStatus.READY)
     claims = claim(queue, owner="w", limit=10).claims
     assert [body_of(queue, c) for c in claims] == [b"one"]
 
@@ -42,7 +42,7 @@ def test_a_repeat_after_the_end_gives_the_cached_result(bench: Bench) -> None:
     (held,) = claim(queue, owner="w").claims
     assert ack(queue, [held.entry], [b'{"ok":true}']) == [None]
     again = enqueue(queue, Draft(b"x", idempotency_key="k"))
-    assert (again.duplicate, again.phase, again.result) == (True, MessageStatus.DONE, b'{"ok":true}')
+    assert (again.duplicate, again.status, again.result) == (True, MessageStatus.DONE, b'{"ok":true}')
     assert claim(queue, owner="w").claims == []
 
 
@@ -73,7 +73,7 @@ def test_a_dead_message_is_a_duplicate_within_its_window(bench: Bench) -> None:
     enqueue(queue, Draft(b"one", idempotency_key="k"))
     (held,) = claim(queue, owner="w").claims
     assert nack(queue, held.entry, held.message, RunFailure("E", "broken")) is None
-    assert enqueue(queue, Draft(b"one", idempotency_key="k")).phase is MessageStatus.DEAD
+    assert enqueue(queue, Draft(b"one", idempotency_key="k")).status is MessageStatus.DEAD
 
 
 def test_the_same_key_of_another_tenant_or_queue_is_another_message(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""The phases of many messages at once: the same answer as asking for each, also while they move."""
+"""The statuses of many messages at once: the same answer as asking for each, also while they move."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millrace.engine.filtered import record_filtered
 from millrace.engine.finish import RunFailure, ack, nack, reject
 from millrace.engine.operate import purge_page
 from millrace.engine.queue import Queue
-from millrace.engine.status import MessageStatus, phases, status
+from millrace.engine.status import MessageStatus, status, statuses
 from millrace.model.errors import NotFound
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Idempotency, Ordering, RetryPolicy
@@ -70,9 +70,9 @@ EACH: list[tuple[MessageStatus, Callable[[Queue], str]]] = [
     (MessageStatus.PURGED, purged),
     (MessageStatus.DEAD, dead),
     (MessageStatus.DONE, done),
-    (MessageStatus.WAITING, retried),
-    (MessageStatus.CLAIMED, claimed),
-    (MessageStatus.WAITING, lambda queue: send(queue, "later", not_before=queue.now() + 60_000)),
+    (MessageStatus.SCHEDULED, retried),
+    (MessageStatus.IN_FLIGHT, claimed),
+    (MessageStatus.SCHEDULED, lambda queue: send(queue, "later", not_before=queue.now() + 60_000)),
     (MessageStatus.READY, lambda queue: send(queue, "ready")),
     (MessageStatus.FILTERED, lambda queue: record_filtered(queue, Draft(b"x", idempotency_key="filtered")).message_id),
 ]
@@ -82,7 +82,7 @@ def asked_singly(queue: Queue, ids: list[str]) -> dict[str, MessageStatus]:
     found = {}
     for message_id in ids:
         try:
-            found[message_id] = status(queue, message_id).phase
+            found[message_id] = status(queue, message_id).status
         except NotFound:
             continue
     return found
@@ -90,22 +90,24 @@ def asked_singly(queue: Queue, ids: list[str]) -> dict[str, MessageStatus]:
 
 def test_every_phase_is_that_of_its_status(bench: Bench) -> None:
     queue = bench.queue()
-    expected = {make(queue): phase for phase, make in EACH}
+    expected = {make(queue): status for status, make in EACH}
     ids = [*expected, "nobody", *expected]
-    assert phases(queue, ids) == expected == asked_singly(queue, ids)
+    assert statuses(queue, ids) == expected == asked_singly(queue, ids)
     bench.clock.forward(61_000)
-    later = phases(queue, ids)
+    later = statuses(queue, ids)
     assert later == asked_singly(queue, ids)
-    assert sum(phase is MessageStatus.READY for phase in later.values()) == 4, "delays are over, the claim has run out"
-    assert phases(queue, []) == {}
+    assert sum(status is MessageStatus.READY for status in later.values()) == 4, (
+        "delays are over, the claim has run out"
+    )
+    assert statuses(queue, []) == {}
 
 
 def test_messages_of_another_queue_or_tenant_are_not_found(bench: Bench) -> None:
     queue = bench.queue()
     others = [bench.queue("Other"), bench.runtime.queue(f"{bench.tenant}-b", queue.spec)]
     ids = [send(other, "key") for other in others]
-    assert phases(queue, ids) == {}
-    assert [phases(other, ids) for other in others] == [{ids[0]: MessageStatus.READY}, {ids[1]: MessageStatus.READY}]
+    assert statuses(queue, ids) == {}
+    assert [statuses(other, ids) for other in others] == [{ids[0]: MessageStatus.READY}, {ids[1]: MessageStatus.READY}]
 
 
 def test_a_replaced_message_is_not_where_its_predecessor_was(bench: Bench) -> None:
@@ -114,9 +116,9 @@ def test_a_replaced_message_is_not_where_its_predecessor_was(bench: Bench) -> No
     first = dead(queue)
     bench.clock.forward(60_000)
     assert send(queue, "dead") == first
-    assert phases(queue, [first]) == {first: MessageStatus.READY} == asked_singly(queue, [first])
+    assert statuses(queue, [first]) == {first: MessageStatus.READY} == asked_singly(queue, [first])
     ack(queue, [hold(queue, first).entry])
-    assert phases(queue, [first]) == {first: MessageStatus.DONE} == asked_singly(queue, [first])
+    assert statuses(queue, [first]) == {first: MessageStatus.DONE} == asked_singly(queue, [first])
 
 
 def test_somebody_elses_entry_in_its_place_does_not_make_it_ready(bench: Bench) -> None:
@@ -125,13 +127,13 @@ def test_somebody_elses_entry_in_its_place_does_not_make_it_ready(bench: Bench) 
     held = hold(queue, message_id).entry
     ack(queue, [held])
     bench.store.put_entries([replace(held.unclaimed(), nonce="another")])
-    assert phases(queue, [message_id]) == {message_id: MessageStatus.DONE} == asked_singly(queue, [message_id])
+    assert statuses(queue, [message_id]) == {message_id: MessageStatus.DONE} == asked_singly(queue, [message_id])
 
 
 def test_an_ordered_queue_retries_in_place(bench: Bench) -> None:
     queue = bench.queue(ordering=Ordering.FIFO)
     message_id = retried(queue)
-    assert phases(queue, [message_id]) == {message_id: MessageStatus.WAITING}
+    assert statuses(queue, [message_id]) == {message_id: MessageStatus.SCHEDULED}
 
 
 @dataclass
@@ -167,22 +169,22 @@ Step = Callable[[Queue, str], None]
 
 
 @pytest.mark.parametrize(
-    ("method", "happens", "phase"),
+    ("method", "happens", "status"),
     [
-        ("get_all_whereabouts", [retry], MessageStatus.WAITING),
-        ("get_all_whereabouts", [bury], MessageStatus.DEAD),
-        ("get_all_whereabouts", [finish], MessageStatus.DONE),
-        ("get_entries", [retry], MessageStatus.WAITING),
+        ("get_locations", [retry], MessageStatus.SCHEDULED),
+        ("get_locations", [bury], MessageStatus.DEAD),
+        ("get_locations", [finish], MessageStatus.DONE),
+        ("get_entries", [retry], MessageStatus.SCHEDULED),
         ("get_entries", [bury], MessageStatus.DEAD),
         ("get_entries", [finish], MessageStatus.DONE),
-        ("get_entries", [retry, retry, retry], MessageStatus.WAITING),
+        ("get_entries", [retry, retry, retry], MessageStatus.SCHEDULED),
         ("get_entries", [retry, bury], MessageStatus.DEAD),
         ("get_entries", [retry, finish], MessageStatus.DONE),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(step.__name__ for step in value),
 )
 def test_a_message_that_moves_between_the_reads_is_followed(
-    bench: Bench, method: str, happens: list[Step], phase: MessageStatus
+    bench: Bench, method: str, happens: list[Step], status: MessageStatus
 ) -> None:
     """Its entry is gone from where it was looked for; that alone does not make it done."""
     queue = bench.queue(delivery=RetryPolicy(max_attempts=9))
@@ -190,8 +192,8 @@ def test_a_message_that_moves_between_the_reads_is_followed(
     store: Any = Interrupted(bench.store, method, [partial(step, queue, moving) for step in happens])
     runtime = bench.another_process()
     runtime.store = store
-    assert phases(runtime.queue(bench.tenant, queue.spec), [moving, still]) == {
-        moving: phase,
-        still: MessageStatus.WAITING,
+    assert statuses(runtime.queue(bench.tenant, queue.spec), [moving, still]) == {
+        moving: status,
+        still: MessageStatus.SCHEDULED,
     }
     assert store.happenings == []

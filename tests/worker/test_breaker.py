@@ -47,7 +47,7 @@ class Endpoint:
 
 
 def entries(queue: Queue) -> list[Entry]:
-    found = list_entries(queue, "ready", limit=100).items + list_entries(queue, "waiting", limit=100).items
+    found = list_entries(queue, "ready", limit=100).items + list_entries(queue, "scheduled", limit=100).items
     return sorted(found, key=lambda entry: entry.id)
 
 
@@ -63,7 +63,7 @@ def test_after_some_failures_in_a_row_nothing_more_is_tried(endpoint: Endpoint) 
     attempts = sum(entry.attempts for entry in entries(endpoint.queue))
     assert attempts == FAILURES - 1
     assert endpoint.calls < MESSAGES, "what was claimed before it opened may still run, no more"
-    assert set(endpoint.queue.state(fresh=True).openings) == {TARGET}
+    assert set(endpoint.queue.state(fresh=True).breakers) == {TARGET}
     assert endpoint.drain() == 0
 
 
@@ -78,7 +78,7 @@ def test_an_outage_of_an_hour_charges_no_more_attempts(bench: Bench, endpoint: E
         bench.clock.forward(10_000)
         endpoint.drain()
     assert not entries(endpoint.queue)
-    assert not endpoint.queue.state(fresh=True).openings
+    assert not endpoint.queue.state(fresh=True).breakers
 
 
 def test_one_probe_over_all_workers(bench: Bench, endpoint: Endpoint) -> None:
@@ -95,7 +95,7 @@ def test_a_probe_that_succeeds_closes_the_breaker_for_everyone(bench: Bench, end
     bench.clock.forward(FIRST_MS)
     assert endpoint.drain() == MESSAGES
     other = bench.queue(runtime=bench.another_process())
-    assert not other.state().openings
+    assert not other.state().breakers
 
 
 def test_probes_come_less_and_less_often() -> None:
@@ -111,7 +111,7 @@ def test_a_success_in_between_keeps_it_closed(bench: Bench) -> None:
         for _ in range(FAILURES - 1):
             assert breakers.failed(TARGET) is None
         breakers.succeeded(TARGET)
-    assert not queue.state(fresh=True).openings
+    assert not queue.state(fresh=True).breakers
 
 
 def test_in_a_fifo_queue_a_failed_probe_is_charged(bench: Bench) -> None:

@@ -67,7 +67,7 @@ def test_what_a_killed_worker_held_is_done_by_another(
     assert process.returncode == -signal.SIGKILL
     assert recover(queue) == [(2, 2)]
     found = status(queue, receipt.message_id)
-    assert found.phase is MessageStatus.DONE
+    assert found.status is MessageStatus.DONE
     assert found.result is not None
     assert found.result.snapshot == b"by the other"
 
@@ -77,7 +77,7 @@ def test_a_worker_killed_after_its_ack_leaves_nothing_to_do(queue: Queue, engine
     process = start_doomed("after-ack", engine_url, tables, queue.tenant)
     process.communicate(timeout=120)
     assert recover(queue) == []
-    assert status(queue, receipt.message_id).phase is MessageStatus.DONE
+    assert status(queue, receipt.message_id).status is MessageStatus.DONE
 
 
 @pytest.mark.parametrize("point", ["frozen-in-run", "frozen-before-ack"])

@@ -110,12 +110,12 @@ def stack(own_engine: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     from functions.worker import handler as worker
 
     ingress.ingress.cache_clear()
-    worker.station.cache_clear()
+    worker.drainer.cache_clear()
     yield Stack(own_engine)
-    for runtime in (ingress.ingress().runtime, worker.station().runtime):
+    for runtime in (ingress.ingress().runtime, worker.drainer().runtime):
         runtime.store._calls.client.close()  # type: ignore[attr-defined]
     ingress.ingress.cache_clear()
-    worker.station.cache_clear()
+    worker.drainer.cache_clear()
 
 
 def test_a_posted_webhook_is_done_by_the_worker_that_its_stream_wakes(stack: Stack, tenant: str) -> None:
@@ -126,7 +126,7 @@ def test_a_posted_webhook_is_done_by_the_worker_that_its_stream_wakes(stack: Sta
         ids = [answer["message_id"] for _, answer in posted]
         with stack.drained:
             finished = stack.drained.wait_for(
-                lambda: all(status(queue, message_id).phase is MessageStatus.DONE for message_id in ids), WAIT_S
+                lambda: all(status(queue, message_id).status is MessageStatus.DONE for message_id in ids), WAIT_S
             )
     assert finished
     result = status(queue, ids[3]).result
@@ -152,4 +152,4 @@ def test_a_repeat_of_a_finished_webhook_gets_its_result(stack: Stack, tenant: st
 def test_the_scheduled_sweep_finds_what_no_stream_reported(stack: Stack, tenant: str) -> None:
     _, answer = stack.post(tenant, "P1")
     stack._worker(json.loads((ROOT / "events" / "worker-schedule.json").read_text()), LambdaContext())
-    assert status(stack.queue(tenant), answer["message_id"]).phase is MessageStatus.DONE
+    assert status(stack.queue(tenant), answer["message_id"]).status is MessageStatus.DONE

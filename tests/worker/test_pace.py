@@ -46,7 +46,7 @@ def test_two_workers_share_one_clock(bench: Bench) -> None:
 
 
 def test_a_reservation_lost_to_another_worker_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    pace = RateLimiter(bench.queue(), 100)
+    limiter = RateLimiter(bench.queue(), 100)
     rival = RateLimiter(bench.queue(runtime=bench.another_process()), 100)
     real, beaten = bench.store.set_pace, []
 
@@ -57,7 +57,7 @@ def test_a_reservation_lost_to_another_worker_is_tried_again(bench: Bench, monke
         return real(seen, pace_at)
 
     monkeypatch.setattr(bench.store, "set_pace", beaten_once)
-    assert pace.reserve(1) == [bench.clock() + 30]
+    assert limiter.reserve(1) == [bench.clock() + 30]
 
 
 def test_a_start_that_comes_too_late_gives_up_its_time(bench: Bench) -> None:

@@ -28,7 +28,7 @@ def test_every_message_runs_once_and_is_done(bench: Bench) -> None:
     drained = drain(queue, lambda context: seen.append(context.json()["n"]))
     assert sorted(seen) == list(range(60))
     assert drained.counts["done"] == 60
-    assert all(status(queue, receipt.message_id).phase is MessageStatus.DONE for receipt in receipts)
+    assert all(status(queue, receipt.message_id).status is MessageStatus.DONE for receipt in receipts)
     assert queue.state(fresh=True).depth <= queue.state().spendable_grants(bench.clock())
 
 
@@ -37,7 +37,7 @@ def test_the_result_is_kept_for_repeats(bench: Bench) -> None:
     put(queue, idempotency_key="a")
     drain(queue, lambda _context: {"made": 1})
     again = put(queue, idempotency_key="a")
-    assert (again.duplicate, again.phase, again.result) == (True, MessageStatus.DONE, b'{"made":1}')
+    assert (again.duplicate, again.status, again.result) == (True, MessageStatus.DONE, b'{"made":1}')
 
 
 def test_a_handler_gets_the_message_and_its_fencing_token(bench: Bench) -> None:
@@ -75,22 +75,22 @@ def test_five_attempts_keep_the_timetable_and_end_as_a_dead_letter(bench: Bench)
         drain(queue, fail)
         bench.clock.forward(500)
     assert starts == [0, 1_000, 3_000, 7_000, 15_000]
-    (letter,) = list_dead_letters(queue).items
-    assert letter.message.id == receipt.message_id
-    assert (letter.reason, letter.attempts, letter.error_type, letter.error) == (
+    (dead_letter,) = list_dead_letters(queue).items
+    assert dead_letter.message.id == receipt.message_id
+    assert (dead_letter.reason, dead_letter.attempts, dead_letter.error_type, dead_letter.error) == (
         DeadLetterReason.EXHAUSTED,
         5,
         "ValueError",
         "broken at 5",
     )
-    assert [(run.number, run.error, run.started_at - begun) for run in letter.history] == [
+    assert [(run.number, run.error, run.started_at - begun) for run in dead_letter.history] == [
         (1, "broken at 1", 0),
         (2, "broken at 2", 1_000),
         (3, "broken at 3", 3_000),
         (4, "broken at 4", 7_000),
         (5, "broken at 5", 15_000),
     ]
-    assert status(queue, receipt.message_id).phase is MessageStatus.DEAD
+    assert status(queue, receipt.message_id).status is MessageStatus.DEAD
 
 
 def test_retry_names_its_own_wait_and_charges(bench: Bench) -> None:
@@ -115,8 +115,12 @@ def test_reject_goes_straight_to_the_dead_letters(bench: Bench) -> None:
         raise Reject("no such customer")
 
     assert drain(queue, refuse).counts["dead"] == 1
-    (letter,) = list_dead_letters(queue).items
-    assert (letter.reason, letter.attempts, letter.error) == (DeadLetterReason.REJECTED, 1, "no such customer")
+    (dead_letter,) = list_dead_letters(queue).items
+    assert (dead_letter.reason, dead_letter.attempts, dead_letter.error) == (
+        DeadLetterReason.REJECTED,
+        1,
+        "no such customer",
+    )
 
 
 def test_snooze_charges_nothing(bench: Bench) -> None:
@@ -148,8 +152,8 @@ def test_an_error_without_text_still_says_its_type(bench: Bench) -> None:
         raise KeyError
 
     drain(queue, fail)
-    (letter,) = list_dead_letters(queue).items
-    assert (letter.error_type, letter.error) == ("KeyError", "KeyError")
+    (dead_letter,) = list_dead_letters(queue).items
+    assert (dead_letter.error_type, dead_letter.error) == ("KeyError", "KeyError")
 
 
 def test_no_more_run_at_once_than_may(bench: Bench) -> None:
@@ -201,7 +205,7 @@ def test_fifo_runs_in_order_and_acks_each_before_the_next_starts(bench: Bench) -
 
     def handle(context: Context) -> None:
         n = context.json()["n"]
-        if n and status(queue, receipts[n - 1].message_id).phase is not MessageStatus.DONE:
+        if n and status(queue, receipts[n - 1].message_id).status is not MessageStatus.DONE:
             early.append(n)
         seen.append(n)
 
@@ -265,10 +269,10 @@ def test_when_time_grows_short_the_unstarted_is_released_uncharged(bench: Bench)
         concurrency=1,
         time_left=TimeLeft(lambda: left[0]),
     )
-    phases = [status(queue, receipt.message_id) for receipt in receipts]
-    assert [found.phase for found in phases][:4] == [MessageStatus.DONE] * 4
-    assert all(found.phase in (MessageStatus.READY, MessageStatus.DONE) for found in phases)
-    assert all(found.entry.attempts == 0 for found in phases if found.entry)
+    statuses = [status(queue, receipt.message_id) for receipt in receipts]
+    assert [found.status for found in statuses][:4] == [MessageStatus.DONE] * 4
+    assert all(found.status in (MessageStatus.READY, MessageStatus.DONE) for found in statuses)
+    assert all(found.entry.attempts == 0 for found in statuses if found.entry)
     assert drained.reason == "deadline"
     assert not list_claims(queue).items
 
@@ -283,7 +287,7 @@ def test_stop_lets_what_runs_finish_and_gives_back_the_rest(bench: Bench) -> Non
 
     job = worker(queue, handle)
     drained = job.run()
-    assert [status(queue, receipt.message_id).phase for receipt in receipts] == [MessageStatus.DONE] * 2 + [
+    assert [status(queue, receipt.message_id).status for receipt in receipts] == [MessageStatus.DONE] * 2 + [
         MessageStatus.READY
     ] * 3
     assert drained.reason == "SIGTERM"
@@ -308,12 +312,12 @@ def test_a_run_still_going_at_the_last_moment_is_given_back_uncharged(bench: Ben
     drained = job.run()
     found = status(queue, receipt.message_id)
     assert (drained.counts["cut"], drained.stuck) == (1, 1)
-    assert found.phase is MessageStatus.READY
+    assert found.status is MessageStatus.READY
     assert found.entry is not None
     assert found.entry.attempts == 0
     go_on.set()
     _join_runners()
-    assert status(queue, receipt.message_id).phase is MessageStatus.READY
+    assert status(queue, receipt.message_id).status is MessageStatus.READY
 
 
 def test_a_run_that_had_the_workers_whole_time_is_charged(bench: Bench) -> None:
@@ -377,7 +381,7 @@ def test_a_run_does_not_start_when_its_claim_is_about_to_run_out(bench: Bench) -
     assert drained.counts["too_late"] == 1
     assert started.count(receipts[1].message_id) == 1  # given back at once, and run under a claim of its own
     entry = status(queue, receipts[1].message_id)
-    assert entry.phase is MessageStatus.DONE
+    assert entry.status is MessageStatus.DONE
 
 
 def test_heartbeat_extends_what_is_held(bench: Bench) -> None:
@@ -387,12 +391,12 @@ def test_heartbeat_extends_what_is_held(bench: Bench) -> None:
     def handle(context: Context) -> None:
         for _ in range(10):
             bench.clock.forward(10_000)
-            job.keeper.beat()
+            job.heartbeat.beat()
         assert not context.cancelled.is_set()
 
     job = worker(queue, handle)
     assert job.run().counts["done"] == 1
-    assert status(queue, receipt.message_id).phase is MessageStatus.DONE
+    assert status(queue, receipt.message_id).status is MessageStatus.DONE
 
 
 def ahead_of(bench: Bench, queue: Queue) -> Queue:
@@ -408,7 +412,7 @@ def test_a_lost_claim_cancels_the_run_and_its_result_is_discarded(bench: Bench) 
         if context.version > 1:
             return "late one"
         (taken,) = claim(ahead_of(bench, queue), owner="another").claims
-        job.keeper.beat()
+        job.heartbeat.beat()
         assert context.cancelled.is_set()
         assert taken.entry.version == 2
         return "stale"
@@ -417,7 +421,7 @@ def test_a_lost_claim_cancels_the_run_and_its_result_is_discarded(bench: Bench) 
     drained = job.run()
     assert (drained.counts["lost"], drained.counts["discarded"], drained.counts["done"]) == (1, 1, 0)
     found = status(queue, receipt.message_id)
-    assert found.phase is MessageStatus.CLAIMED
+    assert found.status is MessageStatus.IN_FLIGHT
     assert found.entry is not None
     assert found.entry.owner == "another"
 
@@ -433,7 +437,7 @@ def test_the_ack_of_a_stale_claim_is_refused(bench: Bench) -> None:
 
     drained = drain(queue, handle)
     assert (drained.counts["stale"], drained.counts["done"]) == (1, 0)
-    assert status(queue, receipt.message_id).phase is MessageStatus.CLAIMED
+    assert status(queue, receipt.message_id).status is MessageStatus.IN_FLIGHT
 
 
 def test_past_its_execution_timeout_a_run_has_failed_whatever_it_gives(bench: Bench) -> None:
@@ -444,8 +448,8 @@ def test_past_its_execution_timeout_a_run_has_failed_whatever_it_gives(bench: Be
         assert context.deadline == bench.clock() + 60_000
         for _ in range(6):
             bench.clock.forward(10_000)
-            job.keeper.beat()
-        job.keeper.check()
+            job.heartbeat.beat()
+        job.heartbeat.check()
         assert context.cancelled.is_set()
         return "late"
 
@@ -467,7 +471,7 @@ def test_a_worker_whose_threads_are_all_stuck_ends(bench: Bench) -> None:
     def handle(context: Context) -> None:
         ran.append(context.message_id)
         bench.clock.forward(61_000)
-        job.keeper.check()
+        job.heartbeat.check()
         go_on.wait(30)
 
     job = worker(queue, handle, concurrency=1)

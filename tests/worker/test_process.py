@@ -76,8 +76,8 @@ def test_a_signal_lets_the_run_finish_and_gives_back_the_rest(
         running.send_signal(number)
     shown, _ = running.communicate(timeout=120)
     assert running.returncode == 0, shown
-    phases = [status(queue, message_id).phase for message_id in ids]
-    assert phases == [MessageStatus.DONE, MessageStatus.READY, MessageStatus.READY, MessageStatus.READY]
+    statuses = [status(queue, message_id).status for message_id in ids]
+    assert statuses == [MessageStatus.DONE, MessageStatus.READY, MessageStatus.READY, MessageStatus.READY]
     assert not list_claims(queue).items
     assert all(entry.attempts == 0 for entry in _entries(queue, ids))
 

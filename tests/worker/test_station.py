@@ -16,7 +16,7 @@ from millrace.engine.status import MessageStatus, status
 from millrace.model.errors import InvalidField
 from millrace.worker import Commands
 from millrace.worker.drainer import QueueDrainer, WakeRequest
-from millrace.worker.events import Wake, read_event, summons_event
+from millrace.worker.events import Wake, read_event, wake_event
 from millrace.worker.slots import slot_count, take_slot
 from millrace.worker.targets.command import CommandDelivery
 from millrace.worker.time_left import TimeLeft
@@ -43,19 +43,19 @@ class Yard:
         commands = Commands()
         commands.command("Thing.Do")(self._do)
         deliveries = {TargetKind.COMMAND: CommandDelivery(commands)}
-        self.station = QueueDrainer(bench.another_process(), compiled(QUEUES), deliveries, AT_ONCE, **given)  # type: ignore[arg-type]
+        self.drainer = QueueDrainer(bench.another_process(), compiled(QUEUES), deliveries, AT_ONCE, **given)  # type: ignore[arg-type]
 
     def _do(self, given: dict[str, int]) -> None:
         self.before(given["n"])
         self.seen.append(given["n"])
 
     def queue(self, name: str = "Jobs") -> Queue:
-        return self.station.queue(self.tenant, name)
+        return self.drainer.queue(self.tenant, name)
 
     def put(self, n: int, name: str = "Jobs", **fields: Any) -> str:
         return put(self.queue(name), json.dumps({"n": n}).encode(), **fields).message_id
 
-    def summons(self, name: str = "Jobs", **fields: Any) -> WakeRequest:
+    def wake_request(self, name: str = "Jobs", **fields: Any) -> WakeRequest:
         return WakeRequest(self.tenant, name, **fields)
 
 
@@ -91,8 +91,8 @@ def test_the_schedule_asks_for_a_sweep() -> None:
 
 def test_a_call_names_one_queue_and_can_be_read_back() -> None:
     assert read_event(sample("worker-queue.json")) == Wake((WakeRequest("default", "WebhookIngress"),))
-    summons = WakeRequest("t", "Q", 3, fanned=True)
-    assert read_event(summons_event(summons)) == Wake((summons,))
+    wake_request = WakeRequest("t", "Q", 3, fanned=True)
+    assert read_event(wake_event(wake_request)) == Wake((wake_request,))
 
 
 @pytest.mark.parametrize("event", [{}, {"tenant": "t"}, {"queue": "Q"}, {"tenant": 1, "queue": 2}])
@@ -133,18 +133,18 @@ def test_a_kept_slot_outlives_its_lease_and_a_forgotten_one_does_not(bench: Benc
 def test_without_a_free_slot_a_worker_goes_away(bench: Bench, yard: Yard) -> None:
     message_id = yard.put(1)
     held = [take_slot(yard.queue(), 4) for _ in range(3)]
-    assert yard.station.drain(yard.summons(), TimeLeft()) is None
-    assert status(yard.queue(), message_id).phase is MessageStatus.READY
+    assert yard.drainer.drain(yard.wake_request(), TimeLeft()) is None
+    assert status(yard.queue(), message_id).status is MessageStatus.READY
     assert held[0] is not None
     held[0].free()
-    yard.station.drain(yard.summons(), TimeLeft())
+    yard.drainer.drain(yard.wake_request(), TimeLeft())
     assert yard.seen == [1]
 
 
 def test_the_slot_is_free_again_afterwards(yard: Yard) -> None:
     for n in range(3):
         yard.put(n)
-        yard.station.drain(yard.summons(), TimeLeft())
+        yard.drainer.drain(yard.wake_request(), TimeLeft())
     slots = [take_slot(yard.queue(), 4) for _ in range(3)]
     assert all(slots)
     assert yard.seen == [0, 1, 2]
@@ -161,12 +161,12 @@ def test_a_message_that_found_no_free_slot_is_seen_by_the_last_look(bench: Bench
         if not late:
             late.append(1)
             yard.put(2)
-            assert Yard(bench).station.drain(yard.summons(), TimeLeft()) is None
+            assert Yard(bench).drainer.drain(yard.wake_request(), TimeLeft()) is None
         free(tenant, queue, slot)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench.store, "free_slot", free_late)
-        yard.station.drain(yard.summons(), TimeLeft())
+        yard.drainer.drain(yard.wake_request(), TimeLeft())
     assert yard.seen == [1, 2]
     assert all(others)
 
@@ -174,22 +174,22 @@ def test_a_message_that_found_no_free_slot_is_seen_by_the_last_look(bench: Bench
 # -- fan-out ----------------------------------------------------------------------------------------------------
 def test_a_deep_queue_calls_more_workers_up_to_its_slots(bench: Bench) -> None:
     called: list[WakeRequest] = []
-    yard = Yard(bench, summon=called.append)
+    yard = Yard(bench, invoke_worker=called.append)
     for n in range(50):
         yard.put(n)
-    yard.station.drain(yard.summons(), TimeLeft())
-    assert called == [yard.summons(slot=1, fanned=True), yard.summons(slot=2, fanned=True)]
+    yard.drainer.drain(yard.wake_request(), TimeLeft())
+    assert called == [yard.wake_request(slot=1, fanned=True), yard.wake_request(slot=2, fanned=True)]
     assert len(yard.seen) == 50
 
 
 def test_a_shallow_queue_and_a_called_worker_call_nobody(bench: Bench) -> None:
     called: list[WakeRequest] = []
-    yard = Yard(bench, summon=called.append)
+    yard = Yard(bench, invoke_worker=called.append)
     yard.put(1)
-    yard.station.drain(yard.summons(), TimeLeft())
+    yard.drainer.drain(yard.wake_request(), TimeLeft())
     for n in range(50):
         yard.put(n)
-    yard.station.drain(yard.summons(fanned=True), TimeLeft())
+    yard.drainer.drain(yard.wake_request(fanned=True), TimeLeft())
     assert not called
 
 
@@ -197,28 +197,30 @@ def test_a_shallow_queue_and_a_called_worker_call_nobody(bench: Bench) -> None:
 def test_a_wake_up_for_several_queues_drains_each(yard: Yard) -> None:
     yard.put(1)
     yard.put(2, "Others")
-    handle_wakeup(yard.station, Wake((yard.summons(), yard.summons("Others"), yard.summons("Api"))), TimeLeft())
+    handle_wakeup(
+        yard.drainer, Wake((yard.wake_request(), yard.wake_request("Others"), yard.wake_request("Api"))), TimeLeft()
+    )
     assert sorted(yard.seen) == [1, 2]
 
 
 def test_other_queues_get_a_worker_of_their_own_where_one_can_be_called(bench: Bench) -> None:
     called: list[WakeRequest] = []
-    yard = Yard(bench, summon=called.append)
+    yard = Yard(bench, invoke_worker=called.append)
     yard.put(1)
     yard.put(2, "Others")
-    handle_wakeup(yard.station, Wake((yard.summons(), yard.summons("Others"))), TimeLeft())
-    assert (yard.seen, called) == ([1], [yard.summons("Others")])
+    handle_wakeup(yard.drainer, Wake((yard.wake_request(), yard.wake_request("Others"))), TimeLeft())
+    assert (yard.seen, called) == ([1], [yard.wake_request("Others")])
 
 
 def test_a_queue_that_is_not_defined_is_passed_over(yard: Yard) -> None:
-    assert handle_wakeup(yard.station, Wake((yard.summons("Gone"),)), TimeLeft()) == []
+    assert handle_wakeup(yard.drainer, Wake((yard.wake_request("Gone"),)), TimeLeft()) == []
 
 
 def test_the_sweep_finds_what_nobody_was_woken_for(memory_yard: Yard) -> None:
     memory_yard.put(1)
     memory_yard.put(2, "Others")
     memory_yard.put(3, "Api")
-    handle_wakeup(memory_yard.station, Wake(sweep=True), TimeLeft())
+    handle_wakeup(memory_yard.drainer, Wake(sweep=True), TimeLeft())
     assert sorted(memory_yard.seen) == [1, 2]
 
 
@@ -226,15 +228,15 @@ def test_the_sweep_looks_after_paused_queues_and_starts_nothing(memory_bench: Be
     old = memory_yard.put(1)
     pause(memory_yard.queue(), "operator")
     memory_bench.clock.forward(5 * 86_400_000)
-    handle_wakeup(memory_yard.station, Wake(sweep=True), TimeLeft())
+    handle_wakeup(memory_yard.drainer, Wake(sweep=True), TimeLeft())
     assert memory_yard.seen == []
-    assert status(memory_yard.queue(), old).phase is MessageStatus.DEAD
+    assert status(memory_yard.queue(), old).status is MessageStatus.DEAD
 
 
 def test_an_idle_deployment_costs_one_query(memory_bench: Bench, memory_yard: Yard) -> None:
     memory_yard.put(1)
-    handle_wakeup(memory_yard.station, Wake(sweep=True), TimeLeft())
-    memory_yard.station.runtime.credits.give_back()
+    handle_wakeup(memory_yard.drainer, Wake(sweep=True), TimeLeft())
+    memory_yard.drainer.runtime.credits.give_back()
     reads: list[str] = []
     real = memory_bench.store.read_lane
 
@@ -244,14 +246,14 @@ def test_an_idle_deployment_costs_one_query(memory_bench: Bench, memory_yard: Ya
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_bench.store, "read_lane", counted)
-        handle_wakeup(memory_yard.station, Wake(sweep=True), TimeLeft())
+        handle_wakeup(memory_yard.drainer, Wake(sweep=True), TimeLeft())
     assert not reads
 
 
 def test_with_little_time_left_the_sweep_leaves_the_rest_to_the_next(memory_yard: Yard) -> None:
     message_id = memory_yard.put(1)
-    handle_wakeup(memory_yard.station, Wake(sweep=True), TimeLeft(lambda: 5_000))
-    assert status(memory_yard.queue(), message_id).phase is MessageStatus.READY
+    handle_wakeup(memory_yard.drainer, Wake(sweep=True), TimeLeft(lambda: 5_000))
+    assert status(memory_yard.queue(), message_id).status is MessageStatus.READY
 
 
 def test_two_workers_on_one_queue_run_each_message_once(bench: Bench) -> None:
@@ -259,7 +261,7 @@ def test_two_workers_on_one_queue_run_each_message_once(bench: Bench) -> None:
     for n in range(60):
         one.put(n)
     threads = [
-        threading.Thread(target=yard.station.drain, args=(yard.summons(slot=slot), TimeLeft()))
+        threading.Thread(target=yard.drainer.drain, args=(yard.wake_request(slot=slot), TimeLeft()))
         for slot, yard in enumerate((one, two))
     ]
     for thread in threads:

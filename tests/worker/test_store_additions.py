@@ -16,22 +16,22 @@ def test_every_queue_of_every_tenant_is_listed(bench: Bench) -> None:
     assert {(bench.tenant, "One"), (bench.tenant, "Two")} <= listed
 
 
-def test_an_opening_is_kept_with_the_queues_state(bench: Bench) -> None:
+def test_a_breaker_is_kept_with_the_queues_state(bench: Bench) -> None:
     queue = bench.queue()
     target = "http:https://example.com/a.b?c=d"
-    assert bench.store.set_opening(queue.state(fresh=True), target, BreakerState(5_000, 2))
-    assert queue.state(fresh=True).openings == {target: BreakerState(5_000, 2)}
-    assert bench.store.set_opening(queue.state(), target, None)
-    assert queue.state(fresh=True).openings == {}
+    assert bench.store.set_breaker(queue.state(fresh=True), target, BreakerState(5_000, 2))
+    assert queue.state(fresh=True).breakers == {target: BreakerState(5_000, 2)}
+    assert bench.store.set_breaker(queue.state(), target, None)
+    assert queue.state(fresh=True).breakers == {}
 
 
-def test_an_opening_moves_on_only_from_where_it_was_seen(bench: Bench) -> None:
+def test_a_breaker_moves_on_only_from_where_it_was_seen(bench: Bench) -> None:
     queue = bench.queue()
     before = queue.state(fresh=True)
-    assert bench.store.set_opening(before, "t", BreakerState(1))
-    assert not bench.store.set_opening(before, "t", BreakerState(2))
-    assert not bench.store.set_opening(replace(before, openings={"t": BreakerState(9)}), "t", None)
-    assert queue.state(fresh=True).openings == {"t": BreakerState(1)}
+    assert bench.store.set_breaker(before, "t", BreakerState(1))
+    assert not bench.store.set_breaker(before, "t", BreakerState(2))
+    assert not bench.store.set_breaker(replace(before, breakers={"t": BreakerState(9)}), "t", None)
+    assert queue.state(fresh=True).breakers == {"t": BreakerState(1)}
 
 
 def test_a_slot_has_one_holder_until_it_runs_out(bench: Bench) -> None:

@@ -47,13 +47,13 @@ class Rig:
             TargetKind.QUEUE: QueueDelivery(self.definitions.queue),
         }
         kinds |= {TargetKind(name): delivery for name, delivery in deliveries.items()}
-        self.station = QueueDrainer(bench.runtime, self.definitions, kinds, AT_ONCE)
+        self.drainer = QueueDrainer(bench.runtime, self.definitions, kinds, AT_ONCE)
 
     def queue(self, name: str = "Jobs") -> Queue:
-        return self.station.queue(self.bench.tenant, name)
+        return self.drainer.queue(self.bench.tenant, name)
 
     def drain(self, name: str = "Jobs") -> Any:
-        return self.station.drain(WakeRequest(self.bench.tenant, name), TimeLeft())
+        return self.drainer.drain(WakeRequest(self.bench.tenant, name), TimeLeft())
 
     def entry(self, message_id: str, name: str = "Jobs") -> Entry:
         found = status(self.queue(name), message_id).entry
@@ -114,16 +114,16 @@ def test_a_message_that_is_not_its_type_is_rejected(bench: Bench) -> None:
     rig = Rig(bench, COMMAND)
     put(rig.queue(), b"not json")
     rig.drain()
-    (letter,) = list_dead_letters(rig.queue()).items
-    assert letter.error.startswith("The message does not fit its type")
+    (dead_letter,) = list_dead_letters(rig.queue()).items
+    assert dead_letter.error.startswith("The message does not fit its type")
 
 
 def test_a_mapping_without_a_value_is_rejected(bench: Bench) -> None:
     rig = Rig(bench, f"queue Jobs {{ {TYPE}  map_to: command Thing.Make {{ who: name }} }}")
     put_n(rig.queue())
     rig.drain()
-    (letter,) = list_dead_letters(rig.queue()).items
-    assert letter.reason == "rejected"
+    (dead_letter,) = list_dead_letters(rig.queue()).items
+    assert dead_letter.reason == "rejected"
 
 
 # -- queue ------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_chaining_is_exactly_once_whatever_is_repeated(bench: Bench, monkeypatch
     monkeypatch.setattr(bench.store, "end_entries", real)
     bench.clock.forward(31_000)
     rig.drain()
-    assert status(rig.queue(), message_id).phase is MessageStatus.DONE
+    assert status(rig.queue(), message_id).status is MessageStatus.DONE
     assert len(claim(rig.queue("Next"), owner="test", limit=10).claims) == 1
 
 
@@ -166,9 +166,9 @@ def test_a_full_queue_holds_the_chain_up_uncharged(bench: Bench) -> None:
     rig = Rig(bench, CHAIN.replace("drained_by: api", "drained_by: api  retention { max_depth: 1 }"))
     first, second = put_n(rig.queue(), 1), put_n(rig.queue(), 2)
     rig.drain()
-    phases = {status(rig.queue(), message_id).phase for message_id in (first, second)}
-    assert phases == {MessageStatus.DONE, MessageStatus.WAITING}
-    (waiting,) = [m for m in (first, second) if status(rig.queue(), m).phase is MessageStatus.WAITING]
+    statuses = {status(rig.queue(), message_id).status for message_id in (first, second)}
+    assert statuses == {MessageStatus.DONE, MessageStatus.SCHEDULED}
+    (waiting,) = [m for m in (first, second) if status(rig.queue(), m).status is MessageStatus.SCHEDULED]
     assert rig.entry(waiting).attempts == 0
 
 
@@ -209,13 +209,13 @@ def test_each_target_is_retried_on_its_own(bench: Bench) -> None:
         rig.drain()
         bench.clock.forward(4_000)
     assert rig.calls == {"One.Do": 1, "Two.Do": 3, "Three.Do": 2}
-    assert status(rig.queue(), message_id).phase is MessageStatus.DONE
+    assert status(rig.queue(), message_id).status is MessageStatus.DONE
 
 
 def test_when_all_succeed_nothing_is_written_besides_the_ack(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Several(bench)
     message_id = put_n(rig.queue())
-    monkeypatch.setattr(bench.store, "put_document", None)
+    monkeypatch.setattr(bench.store, "put_workflow_state", None)
     rig.drain()
     result = status(rig.queue(), message_id).result
     assert result is not None
@@ -230,14 +230,14 @@ def test_a_rejecting_target_does_not_keep_the_others_from_their_work(bench: Benc
     bench.clock.forward(1_000)
     rig.drain()
     assert rig.calls == {"One.Do": 1, "Two.Do": 2, "Three.Do": 1}
-    (letter,) = list_dead_letters(rig.queue()).items
-    assert "never" in letter.error
+    (dead_letter,) = list_dead_letters(rig.queue()).items
+    assert "never" in dead_letter.error
 
 
 def test_a_handlers_own_document_and_the_targets_progress_do_not_mix(bench: Bench) -> None:
     rig = Several(bench)
     rig.commands = Commands()
-    rig.station.deliveries = {TargetKind.COMMAND: CommandDelivery(rig.commands)}
+    rig.drainer.deliveries = {TargetKind.COMMAND: CommandDelivery(rig.commands)}
     seen: list[dict[str, Any]] = []
 
     def one(_given: Any, context: Context) -> None:
@@ -443,8 +443,8 @@ def test_410_is_rejected(bench: Bench, receiver: Receiver) -> None:
     receiver.answers = [(410, {}, b"")]
     put_n(rig.queue())
     rig.drain()
-    (letter,) = list_dead_letters(rig.queue()).items
-    assert letter.reason == "rejected"
+    (dead_letter,) = list_dead_letters(rig.queue()).items
+    assert dead_letter.reason == "rejected"
 
 
 def test_redirects_are_followed_only_where_allowed(bench: Bench, receiver: Receiver) -> None:
@@ -453,7 +453,7 @@ def test_redirects_are_followed_only_where_allowed(bench: Bench, receiver: Recei
     message_id = put_n(rig.queue())
     rig.drain()
     assert [path for path, _, _ in receiver.requests] == ["/hook", "/elsewhere"]
-    assert status(rig.queue(), message_id).phase is MessageStatus.DONE
+    assert status(rig.queue(), message_id).status is MessageStatus.DONE
 
 
 def test_redirects_end(bench: Bench, receiver: Receiver) -> None:
@@ -470,8 +470,8 @@ def test_loopback_is_refused_unless_allowed(bench: Bench, receiver: Receiver) ->
     put_n(rig.queue())
     rig.drain()
     assert not receiver.requests
-    (letter,) = list_dead_letters(rig.queue()).items
-    assert letter.reason == "rejected"
+    (dead_letter,) = list_dead_letters(rig.queue()).items
+    assert dead_letter.reason == "rejected"
 
 
 def test_an_endpoint_that_is_down_trips_its_breaker(bench: Bench, receiver: Receiver) -> None:
@@ -480,7 +480,7 @@ def test_an_endpoint_that_is_down_trips_its_breaker(bench: Bench, receiver: Rece
     for n in range(30):
         put_n(rig.queue(), n)
     rig.drain()
-    assert list(rig.queue().state(fresh=True).openings) == [f"http:{receiver.url}"]
+    assert list(rig.queue().state(fresh=True).breakers) == [f"http:{receiver.url}"]
     charged = [rig.queue().store.read_lane(pk, "R#", "~", 100) for pk in rig.queue().partitions()]
     assert sum(entry.attempts for page in charged for entry in page.items) <= FAILURES + AT_ONCE.concurrency
 

@@ -51,7 +51,7 @@ export const api = {
   queue: (name, signal) => json("GET", queue(name), { signal }),
   entries: (name, query, signal) => json("GET", `${queue(name)}/messages`, { query, signal }),
   claims: (name, query, signal) => json("GET", `${queue(name)}/claims`, { query, signal }),
-  letters: (name, query, signal) => json("GET", `${queue(name)}/dead-letters`, { query, signal }),
+  deadLetterList: (name, query, signal) => json("GET", `${queue(name)}/dead-letters`, { query, signal }),
   message: (name, id, signal) => json("GET", `${queue(name)}/messages/${encodeURIComponent(id)}`, { signal }),
   body: async (name, id, whole = false) => {
     const headers = whole ? {} : { Range: "bytes=0-262143" };
@@ -61,8 +61,8 @@ export const api = {
   pause: (name) => json("POST", `${queue(name)}/pause`),
   resume: (name) => json("POST", `${queue(name)}/resume`),
   release: (name, id) => json("POST", `${queue(name)}/messages/${encodeURIComponent(id)}/release`),
-  replay: (name, letter) => json("POST", `${queue(name)}/dead-letters/${letter}/replay`, { headers: key() }),
-  purge: (name, letter) => json("DELETE", `${queue(name)}/dead-letters/${letter}`),
+  replay: (name, deadLetter) => json("POST", `${queue(name)}/dead-letters/${deadLetter}/replay`, { headers: key() }),
+  purge: (name, deadLetter) => json("DELETE", `${queue(name)}/dead-letters/${deadLetter}`),
   dryRun: (name, filter) => json("POST", `${queue(name)}/dry-run`, { body: { filter } }),
   startJob: (name, body) => json("POST", `${queue(name)}/jobs`, { body, headers: key() }),
   jobs: (name, signal) => json("GET", name ? `${queue(name)}/jobs` : "jobs", { signal }),

@@ -1,7 +1,7 @@
 // Who did what; and what a search finds.
 
 import { api } from "./api.js";
-import { badge, empty, failure, fill, h, link, loading, phase, short, table, time, to } from "./dom.js";
+import { badge, empty, failure, fill, h, link, loading, statusBadge, short, table, time, to } from "./dom.js";
 import { paged } from "./parts.js";
 
 const words = (action) => action.replace(/^admin_/, "").replaceAll("_", " ");
@@ -12,13 +12,13 @@ export function auditView(main) {
   const action = h("select", { id: "a-action", name: "action" }, h("option", { value: "" }, "any"), ACTIONS.map((name) => h("option", { value: `admin_${name}` }, words(name))), h("option", { value: "job_ended" }, "job ended"));
   const field = (name, label) => h("div", { class: "field" }, h("label", { for: `a-${name}` }, label), h("input", { id: `a-${name}`, name, autocomplete: "off" }));
   const form = h("form", { class: "filters", "aria-label": "Filter the audit trail", onsubmit: (event) => { event.preventDefault(); list.first(); } },
-    h("div", { class: "field" }, h("label", { for: "a-action" }, "Action"), action), field("queue", "Queue"), field("token_id", "Token id"), field("subject", "Message, letter or job"), field("outcome", "Outcome"),
+    h("div", { class: "field" }, h("label", { for: "a-action" }, "Action"), action), field("queue", "Queue"), field("token_id", "Token id"), field("subject", "Message, dead letter or job"), field("outcome", "Outcome"),
     h("div", { class: "bar" }, h("button", { type: "submit" }, "Filter")));
-  const list = paged((cursor) => api.audit({ ...Object.fromEntries(new FormData(form)), limit: 50, cursor }), ({ deeds, next }) => (deeds.length || next
-    ? table("Audit trail", [["When"], ["Who"], ["What"], ["Queue"], ["On"], ["Asked for"], ["Outcome"], ["Result"]], deeds.map((deed) => h("tr", {},
-      h("td", {}, time(deed.at)), h("td", {}, deed.name, h("small", { class: "mono" }, deed.token_id)), h("td", {}, words(deed.action)),
-      h("td", {}, deed.queue ? link(to.queue(deed.queue), deed.queue) : "–"), h("td", { class: "mono", title: deed.subject }, deed.subject ? short(deed.subject) : "–"),
-      h("td", { class: "error mono" }, deed.detail || "–"), h("td", {}, badge(deed.outcome, tone(deed.outcome))), h("td", { class: "mono", title: deed.result }, deed.result.includes(" ") ? deed.result : short(deed.result) || "–"))))
+  const list = paged((cursor) => api.audit({ ...Object.fromEntries(new FormData(form)), limit: 50, cursor }), ({ events, next }) => (events.length || next
+    ? table("Audit log", [["When"], ["Who"], ["What"], ["Queue"], ["On"], ["Asked for"], ["Outcome"], ["Result"]], events.map((event) => h("tr", {},
+      h("td", {}, time(event.at)), h("td", {}, event.name, h("small", { class: "mono" }, event.token_id)), h("td", {}, words(event.action)),
+      h("td", {}, event.queue ? link(to.queue(event.queue), event.queue) : "–"), h("td", { class: "mono", title: event.subject }, event.subject ? short(event.subject) : "–"),
+      h("td", { class: "error mono" }, event.detail || "–"), h("td", {}, badge(event.outcome, tone(event.outcome))), h("td", { class: "mono", title: event.result }, event.result.includes(" ") ? event.result : short(event.result) || "–"))))
     : empty("Nothing was changed", "Every pause, replay, purge and release leaves a line here, kept for a year.")));
   fill(main, h("div", { class: "head" }, h("h1", { tabindex: "-1" }, "Audit")), h("div", { class: "card" }, form, list.node));
 }
@@ -37,7 +37,7 @@ export function searchView(main, wanted) {
         ? empty("Nothing found", complete ? "No message has this id, and none that is queued or dead has it as its correlation id." : "Not among what could be looked through: the queues are deep. A message id is always found.")
         : table("Found", [["Queue"], ["Message"], ["State"], ["Received"], ["Correlation id"]], found.map((item) => h("tr", {},
           h("td", {}, link(to.queue(item.queue), item.queue)), h("td", { class: "mono" }, link(to.message(item.queue, item.message_id), item.message_id)),
-          h("td", {}, phase(item.phase)), h("td", {}, time(item.at, { ago: true })), h("td", { class: "mono" }, item.correlation_id)))),
+          h("td", {}, statusBadge(item.status)), h("td", {}, time(item.at, { ago: true })), h("td", { class: "mono" }, item.correlation_id)))),
       found.length > 0 && !complete && h("p", { class: "muted pad" }, "There may be more: the queues are deeper than one search looks."));
     } catch (error) { fill(box, failure(error, look)); }
   }

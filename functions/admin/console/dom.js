@@ -75,11 +75,11 @@ export function badge(text, tone = "") {
   return h("span", { class: `badge ${tone}` }, text);
 }
 
-const PHASES = {
-  ready: "info", waiting: "warn", claimed: "busy", done: "good", dead: "bad", purged: "", filtered: "",
+const STATUS_TONES = {
+  ready: "info", scheduled: "warn", in_flight: "busy", done: "good", dead: "bad", purged: "", filtered: "",
   running: "busy", cancelling: "warn", cancelled: "", failed: "bad",
 };
-export const phase = (name) => badge(name, PHASES[name] ?? "");
+export const statusBadge = (name) => badge(name, STATUS_TONES[name] ?? "");
 
 export function button(text, onclick, kind = "") {
   return h("button", { type: "button", class: kind, onclick }, text);

@@ -1,7 +1,7 @@
 // Jobs: replay with a dry run, progress, cancel and resume.
 
 import { api } from "./api.js";
-import { append, badge, button, count, empty, facts, failure, fill, h, link, loading, phase, say, short, table, time, to, toast } from "./dom.js";
+import { append, badge, button, count, empty, facts, failure, fill, h, link, loading, statusBadge, say, short, table, time, to, toast } from "./dom.js";
 import { live, openDialog, progress } from "./parts.js";
 
 const NAMES = { replay: "Replay", purge_dead_letters: "Purge dead letters", purge_queue: "Purge queue" };
@@ -47,8 +47,8 @@ export async function replayDialog(queue, filter, done) {
       h("p", { class: "lead", role: "status" }, h("strong", { class: "big", id: "dry-count" }, `${count(found.count)}${found.exact ? "" : "+"}`), found.count === 1 ? " dead letter matches" : " dead letters match",
         found.replayed > 0 && h("span", { class: "muted" }, `, ${count(found.replayed)} of them replayed before`)),
       h("div", { class: "chips" }, Object.entries(found.by_error).map(([name, n]) => badge(`${name} × ${count(n)}`))),
-      table("The oldest of them", [["Failed"], ["Message"], ["Error"]], found.sample.map((letter) => h("tr", {},
-        h("td", {}, time(letter.failed_at)), h("td", { class: "mono" }, short(letter.message_id)), h("td", { class: "error" }, h("b", {}, letter.error_type), " ", letter.error)))),
+      table("The oldest of them", [["Failed"], ["Message"], ["Error"]], found.sample.map((deadLetter) => h("tr", {},
+        h("td", {}, time(deadLetter.failed_at)), h("td", { class: "mono" }, short(deadLetter.message_id)), h("td", { class: "error" }, h("b", {}, deadLetter.error_type), " ", deadLetter.error)))),
       h("p", { class: "muted" }, "Oldest first, so the order within a key is kept. Each becomes a new message with the same correlation id; once per job, however often it is interrupted."),
       h("div", { class: "bar" }, h("label", { for: "rate" }, "Per second"), speed,
         found.replayed > 0 && [again, h("label", { for: "again" }, "also those replayed before")], h("span", { class: "grow" }), go));
@@ -71,7 +71,7 @@ export async function replayDialog(queue, filter, done) {
     fill(box, h("div", { class: "bar" }, state, h("span", { class: "mono muted" }, short(job.job_id))), meter.node, said,
       h("div", { class: "bar" }, link(to.queue(queue, "jobs"), "All jobs of this queue", { onclick: () => dialog.close() }), h("span", { class: "grow" }), stop, close));
     function show(now) {
-      fill(state, phase(now.state));
+      fill(state, statusBadge(now.state));
       meter.show(now);
       say(said, now.note || counts(now));
       stop.hidden = now.state !== "running";
@@ -96,7 +96,7 @@ function card(job) {
   const node = {
     root,
     show(now) {
-      fill(state, phase(now.state));
+      fill(state, statusBadge(now.state));
       meter.show(now);
       say(said, now.note || counts(now));
       stop.hidden = now.state !== "running";

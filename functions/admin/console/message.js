@@ -1,11 +1,11 @@
 // One message: where it stands, what befell it, and its body.
 
 import { api } from "./api.js";
-import { bytes, button, count, facts, failure, fill, h, link, loading, phase, short, span, time, to, toast } from "./dom.js";
+import { bytes, button, count, facts, failure, fill, h, link, loading, statusBadge, short, span, time, to, toast } from "./dom.js";
 import { bodyView, live, save } from "./parts.js";
 
 const SAYS = {
-  received: "Received", claimed: "Claimed", failed: "Failed", waiting: "Tried again", done: "Done", dead: "Dead letter", purged: "Purged", replayed: "Replayed",
+  received: "Received", claimed: "Claimed", failed: "Failed", scheduled: "Tried again", done: "Done", dead: "Dead letter", purged: "Purged", replayed: "Replayed",
 };
 
 const REASONS = {
@@ -47,14 +47,14 @@ export function messageView(main, queue, id) {
     const text = JSON.stringify(found);
     if (text === shown) return;
     shown = text;
-    fill(state, phase(found.phase));
-    const letter = found.letter;
+    fill(state, statusBadge(found.status));
+    const deadLetter = found.dead_letter;
     fill(actions,
-      letter && act(letter.replayed_as ? "Replay again" : "Replay", () => api.replay(queue, letter.id), (made) => `Replayed as ${short(made.new_message_id)}.`, "primary"),
-      letter && act("Purge dead letter", () => api.purge(queue, letter.id), () => "The dead letter is gone.", "quiet danger-text"),
-      found.phase === "claimed" && act("Release", () => api.release(queue, id), () => "Released: its holder's claim is stale now."));
+      deadLetter && act(deadLetter.replayed_as ? "Replay again" : "Replay", () => api.replay(queue, deadLetter.id), (made) => `Replayed as ${short(made.new_message_id)}.`, "primary"),
+      deadLetter && act("Purge dead letter", () => api.purge(queue, deadLetter.id), () => "The dead letter is gone.", "quiet danger-text"),
+      found.status === "in_flight" && act("Release", () => api.release(queue, id), () => "Released: its holder's claim is stale now."));
     const entry = found.entry;
-    fill(box, letter && h("div", { class: "verdict", role: "note" }, h("strong", {}, `${letter.error_type || letter.reason}: `), letter.error || "no error text"),
+    fill(box, deadLetter && h("div", { class: "verdict", role: "note" }, h("strong", {}, `${deadLetter.error_type || deadLetter.reason}: `), deadLetter.error || "no error text"),
       h("div", { class: "split" },
         h("section", { class: "card pad" }, h("h2", {}, "What happened"), h("ol", { class: "timeline" }, found.timeline.map((event, n) => moment(queue, event, found.timeline[n - 1])))),
         h("section", { class: "card pad" }, h("h2", {}, "Message"), facts([
@@ -62,8 +62,8 @@ export function messageView(main, queue, id) {
           ["Origin", found.origin && link(to.message(queue, found.origin), short(found.origin), { class: "mono" })],
           ["Idempotency key", found.idempotency_key && h("span", { class: "mono" }, found.idempotency_key)],
           ["Source", found.source], ["Content type", found.content_type], ["Size", bytes(found.size)],
-          ["Priority", entry && count(entry.priority)], ["Key", (entry ?? letter)?.key], ["Project", (entry ?? letter)?.project],
-          ["Labels", (entry ?? letter)?.labels.join(", ")], ["Attempts", (entry ?? letter) && count((entry ?? letter).attempts)],
+          ["Priority", entry && count(entry.priority)], ["Key", (entry ?? deadLetter)?.key], ["Project", (entry ?? deadLetter)?.project],
+          ["Labels", (entry ?? deadLetter)?.labels.join(", ")], ["Attempts", (entry ?? deadLetter) && count((entry ?? deadLetter).attempts)],
           ["Held by", entry?.owner && `${entry.owner} (claim v${entry.version})`], ["Lease until", entry?.lease_until && time(entry.lease_until)],
           ["Expires", entry?.expires_at && time(entry.expires_at)],
         ]), Object.keys(found.headers).length > 0 && h("details", {}, h("summary", {}, "Headers kept"), facts(Object.entries(found.headers).map(([k, v]) => [k, h("span", { class: "mono" }, v)]))))),

@@ -7,7 +7,7 @@ import { confirmTyped, live, paged, Plot, tones } from "./parts.js";
 import { remember, seen } from "./queues.js";
 
 const TABS = [
-  ["dead", "Dead letters"], ["ready", "Ready"], ["waiting", "Waiting"], ["claims", "Claims"], ["jobs", "Jobs"], ["definition", "Definition"],
+  ["dead", "Dead letters"], ["ready", "Ready"], ["scheduled", "Scheduled"], ["claims", "Claims"], ["jobs", "Jobs"], ["definition", "Definition"],
 ];
 const PAGE = 50;
 
@@ -54,7 +54,7 @@ export function queueView(main, name, tab) {
     number("Depth", `${found.exact ? "" : "~"}${count(found.depth)}`, found.depth >= found.max_depth, depth);
     number("Done / min", rate(found.done_per_minute), false, done);
     number("Ready", count(found.ready));
-    number("Waiting", count(found.waiting));
+    number("Scheduled", count(found.scheduled));
     number("In flight", count(found.in_flight));
     number("Oldest", span(found.oldest_age_ms));
     number("Dead letters", count(found.dead_letters), found.dead_letters > 0);
@@ -72,7 +72,7 @@ export function queueView(main, name, tab) {
       fill(main, h("h1", { tabindex: "-1" }, name), failure(error, () => dispatchEvent(new HashChangeEvent("hashchange"))));
     },
   });
-  const stop = { dead: () => deadLetters(panel, name), ready: () => lane(panel, name, "ready"), waiting: () => lane(panel, name, "waiting"),
+  const stop = { dead: () => deadLetters(panel, name), ready: () => lane(panel, name, "ready"), scheduled: () => lane(panel, name, "scheduled"),
     claims: () => claims(panel, name), jobs: () => jobList(panel, name) }[tab]?.();
   return () => { reading.stop(); stop?.(); };
 }
@@ -109,47 +109,47 @@ function deadLetters(panel, name) {
   const purgeAll = button("Purge these…", () => confirmTyped(
     "Purge dead letters", "Forgets every dead letter that the filter finds, for good. This cannot be undone.", name,
     async (confirm) => { await api.startJob(name, { kind: "purge_dead_letters", filter: asked(), confirm }); location.hash = to.queue(name, "jobs"); }), "quiet danger-text");
-  const list = paged((cursor) => api.letters(name, { ...asked(), limit: PAGE, cursor }), ({ dead_letters: letters, next }) => {
-    if (!letters.length && !next) {
+  const list = paged((cursor) => api.deadLetterList(name, { ...asked(), limit: PAGE, cursor }), ({ dead_letters: deadLetterList, next }) => {
+    if (!deadLetterList.length && !next) {
       return Object.keys(asked()).length
         ? empty("Nothing matches", "No dead letter fits this filter.")
-        : empty("No dead letters", "Everything that was accepted is done, waiting or being worked on.");
+        : empty("No dead letters", "Everything that was accepted is done, scheduled or being worked on.");
     }
     return table("Dead letters", [["Failed"], ["Message"], ["Error"], ["Reason"], ["Tries", "num"], ["Project"], ["Replayed"], ["", "num"]],
-      letters.map((letter) => letterRow(name, letter, () => list.again())));
+      deadLetterList.map((deadLetter) => deadLetterRow(name, deadLetter, () => list.again())));
   });
   fill(panel, h("div", { class: "card" }, h("details", { class: "filter", open: true }, h("summary", {}, "Filter"), form),
     h("div", { class: "bar toolbar" }, replayAll, purgeAll), list.node));
 }
 
-function letterRow(name, letter, again) {
+function deadLetterRow(name, deadLetter, again) {
   const replay = button("Replay", async () => {
     replay.disabled = true;
     try {
-      const made = await api.replay(name, letter.id);
+      const made = await api.replay(name, deadLetter.id);
       toast(`Replayed as ${short(made.new_message_id)}.`);
       again();
     } catch (error) { toast(error.message, "bad"); replay.disabled = false; }
   }, "small");
-  replay.setAttribute("aria-label", `Replay message ${letter.message_id}`);
+  replay.setAttribute("aria-label", `Replay message ${deadLetter.message_id}`);
   return h("tr", {},
-    h("td", {}, time(letter.failed_at, { ago: true })),
-    h("td", { class: "mono" }, link(to.message(name, letter.message_id), short(letter.message_id), { title: letter.message_id })),
-    h("td", { class: "error" }, h("b", {}, letter.error_type || "–"), " ", letter.error),
-    h("td", {}, badge(letter.reason, letter.reason === "expired" ? "warn" : "bad")),
-    h("td", { class: "num" }, count(letter.attempts)),
-    h("td", {}, letter.project || h("span", { class: "muted" }, "–")),
-    h("td", {}, letter.replayed_as ? link(to.message(name, letter.replayed_as), "yes", { class: "good" }) : h("span", { class: "muted" }, "–")),
+    h("td", {}, time(deadLetter.failed_at, { ago: true })),
+    h("td", { class: "mono" }, link(to.message(name, deadLetter.message_id), short(deadLetter.message_id), { title: deadLetter.message_id })),
+    h("td", { class: "error" }, h("b", {}, deadLetter.error_type || "–"), " ", deadLetter.error),
+    h("td", {}, badge(deadLetter.reason, deadLetter.reason === "expired" ? "warn" : "bad")),
+    h("td", { class: "num" }, count(deadLetter.attempts)),
+    h("td", {}, deadLetter.project || h("span", { class: "muted" }, "–")),
+    h("td", {}, deadLetter.replayed_as ? link(to.message(name, deadLetter.replayed_as), "yes", { class: "good" }) : h("span", { class: "muted" }, "–")),
     h("td", { class: "num" }, replay));
 }
 
 function lane(panel, name, which) {
-  const words = { ready: "Nothing is ready", waiting: "Nothing waits" };
+  const words = { ready: "Nothing is ready", scheduled: "Nothing is scheduled" };
   const list = paged((cursor) => api.entries(name, { lane: which, limit: PAGE, cursor }), ({ messages, next }) => (messages.length || next
-    ? table(`${which} messages`, [["Message"], ["Enqueued"], [which === "waiting" ? "Due" : "Lease until"], ["Priority", "num"], ["Key"], ["Project"], ["Tries", "num"], ["Held by"]],
+    ? table(`${which} messages`, [["Message"], ["Enqueued"], [which === "scheduled" ? "Due" : "Lease until"], ["Priority", "num"], ["Key"], ["Project"], ["Tries", "num"], ["Held by"]],
       messages.map((m) => h("tr", {},
         h("td", { class: "mono" }, link(to.message(name, m.message_id), short(m.message_id), { title: m.message_id })),
-        h("td", {}, time(m.enqueued_at, { ago: true })), h("td", {}, time(which === "waiting" ? m.due_at : m.lease_until, { ago: true })),
+        h("td", {}, time(m.enqueued_at, { ago: true })), h("td", {}, time(which === "scheduled" ? m.due_at : m.lease_until, { ago: true })),
         h("td", { class: "num" }, count(m.priority)), h("td", {}, m.key || "–"), h("td", {}, m.project || "–"),
         h("td", { class: "num" }, count(m.attempts)), h("td", {}, m.owner || h("span", { class: "muted" }, "nobody")))))
     : empty(words[which], which === "ready" ? "Whatever arrives is worked off at once, or is being worked on." : "No message is delayed or backing off after a failure.")));

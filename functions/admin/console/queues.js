@@ -25,7 +25,7 @@ export const forget = () => samples.clear();
 
 const NUMBERS = [
   ["ready", "Ready", (q) => count(q.ready)],
-  ["waiting", "Waiting", (q) => count(q.waiting)],
+  ["scheduled", "Scheduled", (q) => count(q.scheduled)],
   ["in_flight", "In flight", (q) => count(q.in_flight)],
   ["oldest", "Oldest", (q) => span(q.oldest_age_ms)],
   ["in", "In / min", (q) => rate(q.arrived_per_minute)],

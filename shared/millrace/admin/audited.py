@@ -28,26 +28,26 @@ def audited(route: Route[S]) -> Route[S]:
     handle = route.handle
 
     def handle_audited(service: S, call: RouteCall) -> HttpResponse:
-        trail = service.trail
-        if trail is None:
+        audit_log = service.audit_log
+        if audit_log is None:
             return handle(service, call)
-        deed = _deed(service, call, route.name)
-        trail.begin(deed)
+        event = _event(service, call, route.name)
+        audit_log.begin(event)
         try:
             answer = handle(service, call)
         except MillraceError as error:
-            _end(trail, service, deed, error.code)
+            _end(audit_log, service, event, error.code)
             raise
         except BaseException:
-            _end(trail, service, deed, "internal")
+            _end(audit_log, service, event, "internal")
             raise
-        _end(trail, service, deed, "ok", _result(answer))
+        _end(audit_log, service, event, "ok", _result(answer))
         return answer
 
     return replace(route, handle=handle_audited)
 
 
-def _deed(service: Service, call: RouteCall, action: str) -> AuditEvent:
+def _event(service: Service, call: RouteCall, action: str) -> AuditEvent:
     now = service.runtime.clock()
     subject = next((text for name, text in call.path.items() if name != "queue"), "")
     detail = json.dumps(call.body, ensure_ascii=False, separators=(",", ":"), default=str) if call.body else ""
@@ -73,10 +73,10 @@ def _result(answer: HttpResponse) -> str:
     return str(document.get("new_message_id") or document.get("job_id") or "")
 
 
-def _end(trail: AuditLog, service: Service, deed: AuditEvent, outcome: str, result: str = "") -> None:
+def _end(audit_log: AuditLog, service: Service, event: AuditEvent, outcome: str, result: str = "") -> None:
     """The change has happened or not; a trail that does not answer now must not turn the answer into a lie."""
     try:
-        trail.end(replace(deed, outcome=outcome, result=result, ended_at=service.runtime.clock()))
+        audit_log.end(replace(event, outcome=outcome, result=result, ended_at=service.runtime.clock()))
     except StoreUnavailable:
-        extra = {"action": "audit_outcome_lost", "deed": deed.id, "outcome": outcome}
+        extra = {"action": "audit_outcome_lost", "event": event.id, "outcome": outcome}
         log.exception("the outcome of a deed was not written", extra=extra)

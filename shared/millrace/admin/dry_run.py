@@ -41,13 +41,13 @@ def count_dead_letters(queue: Queue, only: DeadLetterFilter) -> Count:
     while after is not None and seen < MOST and queue.now() - now < BUDGET_MS:
         upto = f"{found.failed_before:013d}"
         page = queue.store.read_dead_letters(queue.tenant, queue.spec.name, after, upto, PAGE)
-        for letter in filter(found.matches, page.items):
+        for dead_letter in filter(found.matches, page.items):
             count += 1
-            replayed += bool(letter.replayed_at)
-            errors[letter.error_type or letter.reason.value] += 1
-            newest_at = letter.failed_at
+            replayed += bool(dead_letter.replayed_at)
+            errors[dead_letter.error_type or dead_letter.reason.value] += 1
+            newest_at = dead_letter.failed_at
             if len(sample) < SAMPLE:
-                sample.append(letter)
+                sample.append(dead_letter)
         seen += len(page.items)
         after = page.next
     oldest_at = sample[0].failed_at if sample else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millrace.admin.schemas import FOUND, MESSAGE, QUEUE, QUEUE_ROW, WHO, WHOLE_LETTER, show_queue_row
+from millrace.admin.schemas import FOUND, MESSAGE, QUEUE, QUEUE_ROW, WHO, WHOLE_DEAD_LETTER, show_queue_row
 from millrace.admin.search import search
 from millrace.admin.service import AdminService
 from millrace.admin.timeline import timeline
@@ -22,7 +22,7 @@ from millrace.http.schemas import (
     record,
     show_attempt,
     show_bytes,
-    show_letter,
+    show_dead_letter,
     show_status,
 )
 from millrace.model.body import BodyLost, read_body
@@ -67,35 +67,37 @@ def show_message(service: AdminService, call: RouteCall) -> HttpResponse:
     if not MESSAGE_ID.fullmatch(message_id):
         raise NotFound("message", message_id[:64])
     found = status(queue, message_id)
-    letter = _letter(queue, found.dead_letter)
+    dead_letter = _dead_letter(queue, found.dead_letter)
     shown = {
         **show_status(found),
-        "letter": show_letter(letter) if letter else None,
-        "timeline": timeline(found, letter),
+        "dead_letter": show_dead_letter(dead_letter) if dead_letter else None,
+        "timeline": timeline(found, dead_letter),
         **_body(queue, found.message.body),
     }
     return HttpResponse(200, shown)
 
 
-def show_letter_whole(service: AdminService, call: RouteCall) -> HttpResponse:
+def show_dead_letter_whole(service: AdminService, call: RouteCall) -> HttpResponse:
     """One dead letter, whole."""
-    queue, letter = letter_of(service, call)
-    history = [show_attempt(attempt) for attempt in letter.history]
-    return HttpResponse(200, {**show_letter(letter), "history": history, **_body(queue, letter.message.body)})
+    queue, dead_letter = dead_letter_of(service, call)
+    history = [show_attempt(attempt) for attempt in dead_letter.history]
+    return HttpResponse(
+        200, {**show_dead_letter(dead_letter), "history": history, **_body(queue, dead_letter.message.body)}
+    )
 
 
-def download_letter(service: AdminService, call: RouteCall) -> HttpResponse:
+def download_dead_letter(service: AdminService, call: RouteCall) -> HttpResponse:
     """The exact bytes of a dead letter's body, also when its message is forgotten."""
-    queue, letter = letter_of(service, call)
-    content = read_body(letter.message.body, queue.runtime.blobs)
-    return queues.bytes_answer(letter.message, content, call.headers.get("Range"))
+    queue, dead_letter = dead_letter_of(service, call)
+    content = read_body(dead_letter.message.body, queue.runtime.blobs)
+    return queues.bytes_answer(dead_letter.message, content, call.headers.get("Range"))
 
 
-def letter_of(service: AdminService, call: RouteCall) -> tuple[Queue, DeadLetter]:
-    queue, letter_id = _queue(service, call), call.path["letter_id"]
-    found = LETTER_ID.fullmatch(letter_id)
+def dead_letter_of(service: AdminService, call: RouteCall) -> tuple[Queue, DeadLetter]:
+    queue, dead_letter_id = _queue(service, call), call.path["dead_letter_id"]
+    found = LETTER_ID.fullmatch(dead_letter_id)
     if found is None:
-        raise NotFound("dead letter", letter_id[:80])
+        raise NotFound("dead letter", dead_letter_id[:80])
     return queue, get_dead_letter(queue, f"{found[1]}#{found[2]}")
 
 
@@ -109,7 +111,7 @@ def _queue(service: AdminService, call: RouteCall) -> Queue:
     return service.queue(call.tenant, call.path["queue"])
 
 
-def _letter(queue: Queue, sk: str) -> DeadLetter | None:
+def _dead_letter(queue: Queue, sk: str) -> DeadLetter | None:
     return queue.store.get_dead_letter(queue.tenant, queue.spec.name, sk) if sk else None
 
 
@@ -144,19 +146,19 @@ ROUTES: tuple[Route[AdminService], ...] = (
          refuses=_UNKNOWN),
     _get(f"{_PATH}/messages", "admin_list_messages", "A queue's unfinished messages, next first.",
          queues.list_messages, page_of("messages", ENTRY), refuses=_LISTED,
-         query={"lane": Text(words=("ready", "waiting")), **queues.PAGE}),
+         query={"lane": Text(words=("ready", "scheduled")), **queues.PAGE}),
     _get(f"{_PATH}/messages/{{message_id}}", "admin_show_message", "One message, its history and its body.",
          show_message, MESSAGE, refuses=_UNKNOWN),
     Route("GET", f"{_PATH}/messages/{{message_id}}/body", "admin_download_body", "The body's exact bytes.",
           queues.show_body, _BYTES, Scope.READ, headers=_RANGE, refuses=_UNKNOWN),
     _get(f"{_PATH}/claims", "admin_list_claims", "Who holds what, since when, until when.", queues.show_claims,
          page_of("claims", ENTRY), query=queues.PAGE, refuses=_LISTED),
-    _get(f"{_PATH}/dead-letters", "admin_list_dead_letters", "Dead letters, newest first.", dead_letters.list_letters,
+    _get(f"{_PATH}/dead-letters", "admin_list_dead_letters", "Dead letters, newest first.", dead_letters.list_page,
          page_of("dead_letters", LETTER), query={**dead_letters.FILTER, **queues.PAGE}, refuses=_LISTED),
-    _get(f"{_PATH}/dead-letters/{{letter_id}}", "admin_show_dead_letter", "One dead letter, whole.",
-         show_letter_whole, WHOLE_LETTER, refuses=_UNKNOWN),
-    Route("GET", f"{_PATH}/dead-letters/{{letter_id}}/body", "admin_download_letter", "The body's exact bytes.",
-          download_letter, _BYTES, Scope.READ, headers=_RANGE, refuses=_UNKNOWN),
+    _get(f"{_PATH}/dead-letters/{{dead_letter_id}}", "admin_show_dead_letter", "One dead letter, whole.",
+         show_dead_letter_whole, WHOLE_DEAD_LETTER, refuses=_UNKNOWN),
+    Route("GET", f"{_PATH}/dead-letters/{{dead_letter_id}}/body", "admin_download_dead_letter",
+          "The body's exact bytes.", download_dead_letter, _BYTES, Scope.READ, headers=_RANGE, refuses=_UNKNOWN),
     _get("/admin/search", "admin_search", "Messages by message id, dead letter id or correlation id.", find, FOUND,
          query={"q": Text(128, 1, meaning="The id; a correlation id is looked for where the README says.")}),
 )  # fmt: skip

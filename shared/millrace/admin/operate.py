@@ -6,7 +6,16 @@ from typing import Any
 
 from millrace.admin.audited import audited
 from millrace.admin.dry_run import count_dead_letters
-from millrace.admin.schemas import COUNT, DEED, JOB, QUEUE_ROW, show_audit_event, show_count, show_job, show_queue_row
+from millrace.admin.schemas import (
+    AUDIT_EVENT,
+    COUNT,
+    JOB,
+    QUEUE_ROW,
+    show_audit_event,
+    show_count,
+    show_job,
+    show_queue_row,
+)
 from millrace.admin.service import AdminService
 from millrace.engine.dead_letters import EVERY_LETTER
 from millrace.engine.inspect import stats
@@ -22,7 +31,7 @@ from millrace.model.errors import InvalidField, NotFound
 from millrace.model.ids import random_token
 from millrace.model.tokens import Scope
 from millrace.pull import dead_letters
-from millrace.pull.dead_letters import FILTER, letter_filter
+from millrace.pull.dead_letters import FILTER, dead_letter_filter
 from millrace.pull.enqueue import REQUEST_KEY
 from millrace.pull.queues import MESSAGE_ID, PAGE
 
@@ -55,7 +64,7 @@ def release_claim(service: AdminService, call: RouteCall) -> HttpResponse:
 def dry_run(service: AdminService, call: RouteCall) -> HttpResponse:
     """What a job with this filter would find: how many, and the oldest of them."""
     return HttpResponse(
-        200, show_count(count_dead_letters(_queue(service, call), letter_filter(call.body.get("filter", {}))))
+        200, show_count(count_dead_letters(_queue(service, call), dead_letter_filter(call.body.get("filter", {}))))
     )
 
 
@@ -64,7 +73,7 @@ def start_job(service: AdminService, call: RouteCall) -> HttpResponse:
     queue, asked = _queue(service, call), call.body
     kind = AdminJobKind(asked["kind"])
     _check_confirmed(queue, kind, asked)
-    only = EVERY_LETTER if kind is AdminJobKind.PURGE_QUEUE else letter_filter(asked.get("filter", {}))
+    only = EVERY_LETTER if kind is AdminJobKind.PURGE_QUEUE else dead_letter_filter(asked.get("filter", {}))
     now = queue.now()
     key = call.headers.get("Idempotency-Key") or random_token(service.runtime.entropy)
     total, exact = _total(queue, kind, only)
@@ -87,7 +96,7 @@ def start_job(service: AdminService, call: RouteCall) -> HttpResponse:
     )
     kept = service.jobs.create(job)
     if kept.open:
-        service.summon(kept)
+        service.invoke_worker(kept)
     return HttpResponse(202, show_job(kept))
 
 
@@ -125,7 +134,7 @@ def cancel_job(service: AdminService, call: RouteCall) -> HttpResponse:
     queue = _queue(service, call)
     job = _known(service.jobs.ask_cancel(call.tenant, queue.spec.name, _job_id(call), queue.now()), call)
     if job.open:
-        service.summon(job)
+        service.invoke_worker(job)
     return HttpResponse(200, show_job(job))
 
 
@@ -134,7 +143,7 @@ def resume_job(service: AdminService, call: RouteCall) -> HttpResponse:
     queue = _queue(service, call)
     job = _known(service.jobs.reopen(call.tenant, queue.spec.name, _job_id(call), queue.now()), call)
     if job.open:
-        service.summon(job)
+        service.invoke_worker(job)
     return HttpResponse(200, show_job(job))
 
 
@@ -143,8 +152,8 @@ def list_audit(service: AdminService, call: RouteCall) -> HttpResponse:
     asked = dict(call.query)
     page = {name: asked.pop(name) for name in ("limit", "cursor") if name in asked}
     times = {name: max(0, min(asked.pop(name), 9_999_999_999_999)) for name in ("since", "before") if name in asked}
-    deeds = list_audit_events(service.trail, call.tenant, only=AuditFilter(**times, **asked), **page)
-    return HttpResponse(200, {"deeds": [show_audit_event(deed) for deed in deeds.items], "next": deeds.next})
+    events = list_audit_events(service.audit_log, call.tenant, only=AuditFilter(**times, **asked), **page)
+    return HttpResponse(200, {"events": [show_audit_event(event) for event in events.items], "next": events.next})
 
 
 def _queue(service: AdminService, call: RouteCall) -> Queue:
@@ -188,7 +197,7 @@ _AUDIT_QUERY = {
 }
 _UNKNOWN = ("unknown_queue",)
 _PATH = "/admin/queues/{queue}"
-_LETTER = f"{_PATH}/dead-letters/{{letter_id}}"
+_DEAD_LETTER = f"{_PATH}/dead-letters/{{dead_letter_id}}"
 _JOB = f"{_PATH}/jobs/{{job_id}}"
 _OK = record({"ok": {"type": "boolean"}})
 _REPLAYED = record({"ok": {"type": "boolean"}, "new_message_id": text(), "correlation_id": text()})
@@ -214,9 +223,10 @@ ROUTES: tuple[Route[AdminService], ...] = (
     _change("POST", f"{_PATH}/messages/{{message_id}}/release", "admin_release",
             "Take a message from whoever holds it; charges no attempt.", release_claim, _OK,
             refuses=("stale_claim", *_UNKNOWN)),
-    _change("POST", f"{_LETTER}/replay", "admin_replay_dead_letter", "Enqueue a dead letter again, as a new message.",
-            dead_letters.replay_one, _REPLAYED, headers=_KEY, refuses=("queue_full", "body_too_large", *_UNKNOWN)),
-    _change("DELETE", _LETTER, "admin_purge_dead_letter", "Forget a dead letter for good.",
+    _change("POST", f"{_DEAD_LETTER}/replay", "admin_replay_dead_letter",
+            "Enqueue a dead letter again, as a new message.", dead_letters.replay_one, _REPLAYED, headers=_KEY,
+            refuses=("queue_full", "body_too_large", *_UNKNOWN)),
+    _change("DELETE", _DEAD_LETTER, "admin_purge_dead_letter", "Forget a dead letter for good.",
             dead_letters.purge_one, _OK),
     _look("POST", f"{_PATH}/dry-run", "admin_dry_run", "What a job with this filter would find; changes nothing.",
           dry_run, COUNT, body=Record({"filter": _FILTER}), refuses=_UNKNOWN),
@@ -231,5 +241,5 @@ ROUTES: tuple[Route[AdminService], ...] = (
     _change("POST", f"{_JOB}/resume", "admin_resume_job", "Let a stopped job go on from where it was.",
             resume_job, JOB),
     _look("GET", "/admin/audit", "admin_list_audit", "Who did what, when, to what, with which outcome.", list_audit,
-          page_of("deeds", DEED), query=_AUDIT_QUERY, refuses=("invalid_cursor",)),
+          page_of("events", AUDIT_EVENT), query=_AUDIT_QUERY, refuses=("invalid_cursor",)),
 )  # fmt: skip

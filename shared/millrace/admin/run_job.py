@@ -105,9 +105,9 @@ class _Run:
         if self._job.kind is AdminJobKind.PURGE_QUEUE:
             self._purge_queue()
         else:
-            for letter in self._letters():
-                self._handle(letter)
-                self._stepped(letter.sk)
+            for dead_letter in self._dead_letters():
+                self._handle(dead_letter)
+                self._stepped(dead_letter.sk)
         self._end(AdminJobState.DONE)
 
     def note(self, text: str) -> None:
@@ -124,51 +124,55 @@ class _Run:
         return Slice(saved, more=saved.open and not saved.note, ended=not saved.open)
 
     # -- dead letters -------------------------------------------------------------------------------------------
-    def _letters(self) -> Iterator[DeadLetter]:
+    def _dead_letters(self) -> Iterator[DeadLetter]:
         """What the job is about, oldest first: the letters of one key failed in their order, and are replayed in it."""
         job, store = self._job, self._queue.store
         after: str | None = job.position or f"{job.only.failed_from:013d}"
         while after is not None:
             page = store.read_dead_letters(job.tenant, job.queue, after, f"{job.bound:013d}", PAGE)
-            letters = [letter for letter in page.items if job.only.matches(letter)]
+            dead_letters = [dead_letter for dead_letter in page.items if job.only.matches(dead_letter)]
             if self._in_doubt and job.kind is AdminJobKind.REPLAY:
-                letters = mark_replays_in_doubt(self._queue, letters, job.id)
+                dead_letters = mark_replays_in_doubt(self._queue, dead_letters, job.id)
             self._in_doubt = False
-            yield from letters
+            yield from dead_letters
             after = page.next
             if after is not None:
                 self._stepped(after)
 
-    def _handle(self, letter: DeadLetter) -> None:
+    def _handle(self, dead_letter: DeadLetter) -> None:
         self._pace()
-        if self._job.kind is AdminJobKind.PURGE_LETTERS:
-            gone = self._queue.store.delete_dead_letter(letter.message.tenant, letter.message.queue, letter.sk)
+        if self._job.kind is AdminJobKind.PURGE_DEAD_LETTERS:
+            gone = self._queue.store.delete_dead_letter(
+                dead_letter.message.tenant, dead_letter.message.queue, dead_letter.sk
+            )
             if gone:
-                note_dead(self._queue, letter.failed_at, -1)
+                note_dead(self._queue, dead_letter.failed_at, -1)
             self._count(done=gone, skipped=not gone)
             return
-        by_another = bool(letter.replayed_at) and letter.replay_job != self._job.id
+        by_another = bool(dead_letter.replayed_at) and dead_letter.replay_job != self._job.id
         if by_another and not self._job.again:
             self._count(skipped=1)
             return
         while True:
             try:
-                replay(self._queue, letter, self._job.id)
+                replay(self._queue, dead_letter, self._job.id)
             except QueueFull as full:
                 self.note("The queue is full: waiting for room.")
                 self._wait(full.retry_after * 1000)
             except (InvalidRequest, BodyLost) as error:
-                self._failed(letter, error)
+                self._failed(dead_letter, error)
                 return
             else:
                 self.note("")
                 self._count(done=1)
                 return
 
-    def _failed(self, letter: DeadLetter, error: Exception) -> None:
+    def _failed(self, dead_letter: DeadLetter, error: Exception) -> None:
         lines = self._job.failures.splitlines()
         if len(lines) < KEPT_FAILURES:
-            lines.append(f"{letter.sk.replace('#', '.')}: {' '.join(str(error).split())[:200] or type(error).__name__}")
+            lines.append(
+                f"{dead_letter.sk.replace('#', '.')}: {' '.join(str(error).split())[:200] or type(error).__name__}"
+            )
         self._job = replace(self._job, failures="\n".join(lines))
         self._count(failed=1)
 

@@ -18,7 +18,7 @@ from millrace.http.schemas import (
     bytes_schemas,
     number,
     record,
-    show_letter,
+    show_dead_letter,
     text,
     time,
 )
@@ -48,7 +48,7 @@ QUEUE_MEMBERS: dict[str, Schema] = {
     "depth": number("Unfinished messages."),
     "max_depth": number(),
     "ready": number(),
-    "waiting": number("Delayed, or backing off."),
+    "scheduled": number("Delayed, or backing off."),
     "in_flight": number(),
     "oldest_age_ms": number("Of the oldest unfinished message."),
     "dead_letters": number(),
@@ -78,7 +78,7 @@ QUEUE = record(
 def show_queue_row(queue: Queue, definition: QueueDefinition) -> JsonObject:
     """A queue in numbers: a bounded number of reads, however deep it is."""
     found, state, spec, now = stats(queue), queue.state(), queue.spec, queue.now()
-    openings = sorted(state.openings.items())
+    breakers = sorted(state.breakers.items())
     return {
         "name": spec.name,
         "app": definition.app,
@@ -86,7 +86,7 @@ def show_queue_row(queue: Queue, definition: QueueDefinition) -> JsonObject:
         "depth": found.depth,
         "max_depth": spec.retention.max_depth,
         "ready": found.ready,
-        "waiting": found.waiting,
+        "scheduled": found.scheduled,
         "in_flight": found.in_flight,
         "oldest_age_ms": found.oldest_age_ms,
         "dead_letters": found.dead_letters,
@@ -95,7 +95,7 @@ def show_queue_row(queue: Queue, definition: QueueDefinition) -> JsonObject:
         "paused": found.paused,
         "paused_at": rfc3339(state.paused_at),
         "paused_by": state.paused_by if found.paused else "",
-        "breakers": [{"target": t, "until": rfc3339(o.until), "failed_probes": o.level} for t, o in openings],
+        "breakers": [{"target": t, "until": rfc3339(o.until), "failed_probes": o.level} for t, o in breakers],
         "rate_per_second": spec.rate_per_second,
         "paced_until": rfc3339(state.pace_at) if state.pace_at > now else None,
         "max_concurrency": spec.max_concurrency,
@@ -110,7 +110,7 @@ MOMENT = record(
         "at": time(null=True),
         "what": {
             "type": "string",
-            "enum": ["received", "claimed", "failed", "waiting", "done", "dead", "purged", "replayed"],
+            "enum": ["received", "claimed", "failed", "scheduled", "done", "dead", "purged", "replayed"],
         },
         "who": text(),
         "attempt": number(null=True),
@@ -126,13 +126,13 @@ _BODY: dict[str, Schema] = {
 MESSAGE = record(
     {
         **STATUS["properties"],
-        "letter": {"anyOf": [LETTER, {"type": "null"}]},
+        "dead_letter": {"anyOf": [LETTER, {"type": "null"}]},
         "timeline": _list(MOMENT),
         **_BODY,
     },
     optional=("result", "result_base64", "body", "body_base64"),
 )
-WHOLE_LETTER = record(
+WHOLE_DEAD_LETTER = record(
     {**LETTER_MEMBERS, "history": _list(ATTEMPT), **_BODY},
     optional=("body", "body_base64"),
 )
@@ -143,10 +143,10 @@ FOUND = record(
                 {
                     "queue": text(),
                     "message_id": text(),
-                    "phase": {"type": "string", "enum": list(MessageStatus)},
+                    "status": {"type": "string", "enum": list(MessageStatus)},
                     "correlation_id": text(),
                     "at": time(),
-                    "letter_id": text(null=True),
+                    "dead_letter_id": text(null=True),
                 }
             )
         ),
@@ -174,7 +174,7 @@ def show_count(count: Count) -> JsonObject:
         "by_error": dict(count.by_error),
         "oldest_at": rfc3339(count.oldest_at),
         "newest_at": rfc3339(count.newest_at),
-        "sample": [show_letter(letter) for letter in count.sample],
+        "sample": [show_dead_letter(dead_letter) for dead_letter in count.sample],
     }
 
 
@@ -237,7 +237,7 @@ def show_job(job: AdminJob) -> JsonObject:
     }
 
 
-DEED = record(
+AUDIT_EVENT = record(
     {
         "id": text(),
         "at": time(),
@@ -256,19 +256,19 @@ DEED = record(
 )
 
 
-def show_audit_event(deed: AuditEvent) -> JsonObject:
+def show_audit_event(event: AuditEvent) -> JsonObject:
     return {
-        "id": deed.id,
-        "at": rfc3339(deed.at),
-        "token_id": deed.token_id,
-        "name": deed.name,
-        "action": deed.action,
-        "queue": deed.queue,
-        "subject": deed.subject,
-        "detail": deed.detail,
-        "outcome": deed.outcome,
-        "result": deed.result,
-        "ended_at": rfc3339(deed.ended_at),
-        "correlation_id": deed.correlation_id,
-        "source_ip": deed.source_ip,
+        "id": event.id,
+        "at": rfc3339(event.at),
+        "token_id": event.token_id,
+        "name": event.name,
+        "action": event.action,
+        "queue": event.queue,
+        "subject": event.subject,
+        "detail": event.detail,
+        "outcome": event.outcome,
+        "result": event.result,
+        "ended_at": rfc3339(event.ended_at),
+        "correlation_id": event.correlation_id,
+        "source_ip": event.source_ip,
     }

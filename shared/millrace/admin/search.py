@@ -16,7 +16,7 @@ from millrace.engine.inspect import LANES
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, locate
 from millrace.http.fields import rfc3339
-from millrace.http.schemas import letter_id
+from millrace.http.schemas import dead_letter_id
 from millrace.model.keys import END
 from millrace.model.message import DeadLetter, Entry
 from millrace.pull.dead_letters import LETTER_ID
@@ -37,8 +37,8 @@ class SearchHit:
 
 def search(service: AdminService, tenant: str, wanted: str) -> SearchHit:
     """Messages of a tenant by message id, dead letter id or correlation id."""
-    letter = LETTER_ID.fullmatch(wanted)
-    message_id = letter[2] if letter else wanted
+    dead_letter = LETTER_ID.fullmatch(wanted)
+    message_id = dead_letter[2] if dead_letter else wanted
     exact = _by_id(service, tenant, message_id) if MESSAGE_ID.fullmatch(message_id) else None
     if exact is not None:
         return SearchHit([exact], complete=True)
@@ -48,7 +48,7 @@ def search(service: AdminService, tenant: str, wanted: str) -> SearchHit:
         queue = service.queue(tenant, name)
         dead = list_dead_letters(queue, only=DeadLetterFilter(correlation_id=wanted), limit=MOST)
         entries, whole = _entries(queue, wanted)
-        items.update((letter.message.id, _dead(letter)) for letter in dead.items)
+        items.update((dead_letter.message.id, _dead(dead_letter)) for dead_letter in dead.items)
         items.update((entry.id, _queued(queue, entry)) for entry in entries)
         complete = complete and whole and dead.next is None
     return SearchHit(list(items.values())[:MOST], complete and len(items) <= MOST)
@@ -60,8 +60,8 @@ def _by_id(service: AdminService, tenant: str, message_id: str) -> dict[str, Any
     if message is None or message.tenant != tenant:
         return None
     found = locate(service.runtime.store, message, records, service.runtime.clock())
-    dead = letter_id(found.dead_letter) if found.dead_letter else None
-    return _shown(message.queue, message.id, found.phase, message.correlation_id, message.received_at, dead)
+    dead = dead_letter_id(found.dead_letter) if found.dead_letter else None
+    return _shown(message.queue, message.id, found.status, message.correlation_id, message.received_at, dead)
 
 
 def _entries(queue: Queue, correlation_id: str) -> tuple[list[Entry], bool]:
@@ -77,29 +77,38 @@ def _pages(queue: Queue) -> Iterator[tuple[tuple[Entry, ...], bool]]:
             yield page.items, page.next is None
 
 
-def _dead(letter: DeadLetter) -> dict[str, Any]:
-    message = letter.message
+def _dead(dead_letter: DeadLetter) -> dict[str, Any]:
+    message = dead_letter.message
     return _shown(
-        message.queue, message.id, MessageStatus.DEAD, message.correlation_id, message.received_at, letter_id(letter.sk)
+        message.queue,
+        message.id,
+        MessageStatus.DEAD,
+        message.correlation_id,
+        message.received_at,
+        dead_letter_id(dead_letter.sk),
     )
 
 
 def _queued(queue: Queue, entry: Entry) -> dict[str, Any]:
     now = queue.now()
-    phase = (
-        MessageStatus.CLAIMED if entry.live(now) else MessageStatus.WAITING if entry.due > now else MessageStatus.READY
+    status = (
+        MessageStatus.IN_FLIGHT
+        if entry.live(now)
+        else MessageStatus.SCHEDULED
+        if entry.due > now
+        else MessageStatus.READY
     )
-    return _shown(queue.spec.name, entry.id, phase, entry.correlation_id, entry.enqueued_at, None)
+    return _shown(queue.spec.name, entry.id, status, entry.correlation_id, entry.enqueued_at, None)
 
 
 def _shown(
-    queue: str, message_id: str, phase: MessageStatus, correlation: str, at: int, letter: str | None
+    queue: str, message_id: str, status: MessageStatus, correlation: str, at: int, dead_letter: str | None
 ) -> dict[str, Any]:
     return {
         "queue": queue,
         "message_id": message_id,
-        "phase": phase.value,
+        "status": status.value,
         "correlation_id": correlation,
         "at": rfc3339(at),
-        "letter_id": letter,
+        "dead_letter_id": dead_letter,
     }

@@ -36,13 +36,13 @@ class AdminService(Service):
         definitions: Definitions,
         tokens: Tokens,
         jobs: AdminJobs,
-        trail: AuditLog,
-        summon: InvokeWorker = nobody,
+        audit_log: AuditLog,
+        invoke_worker: InvokeWorker = nobody,
     ) -> None:
-        super().__init__(runtime, definitions, tokens, trail=trail)
+        super().__init__(runtime, definitions, tokens, audit_log=audit_log)
         self.jobs = jobs
-        self.trail: AuditLog = trail
-        self.summon = summon
+        self.audit_log: AuditLog = audit_log
+        self.invoke_worker = invoke_worker
 
     def run_job(self, job: AdminJob, left_ms: Callable[[], int]) -> Slice:
         """One slice of a job; the end of a job is a deed of whoever started it."""
@@ -66,7 +66,7 @@ class AdminService(Service):
 
     def _note_end(self, job: AdminJob) -> None:
         now = self.runtime.clock()
-        deed = AuditEvent(
+        event = AuditEvent(
             random_token(self.runtime.entropy),
             now,
             job.tenant,
@@ -80,4 +80,4 @@ class AdminService(Service):
             correlation_id=job.correlation_id,
         )
         counts = f"done {job.done}, skipped {job.skipped}, failed {job.failed}"
-        self.trail.begin(replace(deed, outcome=job.state.value, result=counts, ended_at=now))
+        self.audit_log.begin(replace(event, outcome=job.state.value, result=counts, ended_at=now))

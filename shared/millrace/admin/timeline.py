@@ -10,14 +10,14 @@ from millrace.http.fields import rfc3339
 from millrace.model.message import Attempt, DeadLetter, Entry
 
 
-def timeline(found: Status, letter: DeadLetter | None) -> list[dict[str, Any]]:
+def timeline(found: Status, dead_letter: DeadLetter | None) -> list[dict[str, Any]]:
     """What is known to have happened: received, claimed, failed, …, and where it stands."""
-    history = letter.history if letter else found.history
+    history = dead_letter.history if dead_letter else found.history
     return [
         _moment(found.message.received_at, "received", who=found.message.source),
         *_attempts(history),
-        *_now(found.entry, found.phase),
-        *_end(found, letter),
+        *_now(found.entry, found.status),
+        *_end(found, dead_letter),
     ]
 
 
@@ -35,23 +35,23 @@ def _attempts(history: Sequence[Attempt]) -> Iterator[dict[str, Any]]:
         )
 
 
-def _now(entry: Entry | None, phase: MessageStatus) -> Iterator[dict[str, Any]]:
-    if entry is not None and phase is MessageStatus.CLAIMED:
+def _now(entry: Entry | None, status: MessageStatus) -> Iterator[dict[str, Any]]:
+    if entry is not None and status is MessageStatus.IN_FLIGHT:
         yield _moment(entry.since, "claimed", who=entry.owner, attempt=entry.attempts + 1)
-    elif entry is not None and phase is MessageStatus.WAITING:
-        yield _moment(entry.due, "waiting", attempt=entry.attempts + 1)
+    elif entry is not None and status is MessageStatus.SCHEDULED:
+        yield _moment(entry.due, "scheduled", attempt=entry.attempts + 1)
 
 
-def _end(found: Status, letter: DeadLetter | None) -> Iterator[dict[str, Any]]:
-    match found.phase:
+def _end(found: Status, dead_letter: DeadLetter | None) -> Iterator[dict[str, Any]]:
+    match found.status:
         case MessageStatus.DONE:
             yield _moment(found.result.finished_at if found.result else 0, "done")
         case MessageStatus.PURGED:
             yield _moment(0, "purged")
-        case MessageStatus.DEAD if letter is not None:
-            yield _moment(letter.failed_at, "dead", error_type=letter.reason.value, error=letter.error)
-            if letter.replayed_at:
-                yield _moment(letter.replayed_at, "replayed", message_id=letter.replayed_as)
+        case MessageStatus.DEAD if dead_letter is not None:
+            yield _moment(dead_letter.failed_at, "dead", error_type=dead_letter.reason.value, error=dead_letter.error)
+            if dead_letter.replayed_at:
+                yield _moment(dead_letter.replayed_at, "replayed", message_id=dead_letter.replayed_as)
         case MessageStatus.DEAD:
             yield _moment(0, "dead")
 

@@ -55,12 +55,12 @@ def list_command(connection: ApiConnection, queue: str, limit: int, **query: str
 
 @dlq.command("show")
 @click.argument("queue")
-@click.argument("letter_id")
+@click.argument("dead_letter_id")
 @remote
-def show_command(connection: ApiConnection, queue: str, letter_id: str) -> None:
+def show_command(connection: ApiConnection, queue: str, dead_letter_id: str) -> None:
     """One dead letter with its history and body."""
     with connection.client() as client:
-        found = dict(client.dead_letter(queue, letter_id))
+        found = dict(client.dead_letter(queue, dead_letter_id))
     if connection.as_json:
         print_json(found)
         return
@@ -71,23 +71,23 @@ def show_command(connection: ApiConnection, queue: str, letter_id: str) -> None:
 
 @dlq.command("replay")
 @click.argument("queue")
-@click.argument("letter_ids", nargs=-1)
+@click.argument("dead_letter_ids", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Every letter that the filter leaves, not replayed before.")
 @_filtered
 @remote
 def replay_command(
-    connection: ApiConnection, queue: str, letter_ids: tuple[str, ...], *, everything: bool, **query: str | None
+    connection: ApiConnection, queue: str, dead_letter_ids: tuple[str, ...], *, everything: bool, **query: str | None
 ) -> None:
     """Enqueue dead letters again, each as a new message."""
     with connection.client() as client:
-        wanted = _wanted(client, queue, letter_ids, query, everything=everything, again=False)
-        made = [(letter, client.replay(queue, letter)) for letter in _progress(wanted, "Replay")]
+        wanted = _wanted(client, queue, dead_letter_ids, query, everything=everything, again=False)
+        made = [(dead_letter, client.replay(queue, dead_letter)) for dead_letter in _progress(wanted, "Replay")]
     _report(connection, [{"id": old, "new_message_id": new} for old, new in made], ("id", "new_message_id"))
 
 
 @dlq.command("purge")
 @click.argument("queue")
-@click.argument("letter_ids", nargs=-1)
+@click.argument("dead_letter_ids", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Every letter that the filter leaves.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @_filtered
@@ -95,7 +95,7 @@ def replay_command(
 def purge_command(
     connection: ApiConnection,
     queue: str,
-    letter_ids: tuple[str, ...],
+    dead_letter_ids: tuple[str, ...],
     *,
     everything: bool,
     yes: bool,
@@ -103,12 +103,12 @@ def purge_command(
 ) -> None:
     """Forget dead letters for good."""
     with connection.client() as client:
-        wanted = _wanted(client, queue, letter_ids, query, everything=everything, again=True)
+        wanted = _wanted(client, queue, dead_letter_ids, query, everything=everything, again=True)
         if not yes:
             click.confirm(f"Forget {len(wanted)} dead letters of {queue} for good?", abort=True, err=True)
-        for letter in _progress(wanted, "Purge"):
-            client.purge(queue, letter)
-    _report(connection, [{"id": letter} for letter in wanted], ("id",))
+        for dead_letter in _progress(wanted, "Purge"):
+            client.purge(queue, dead_letter)
+    _report(connection, [{"id": dead_letter} for dead_letter in wanted], ("id",))
 
 
 def _wanted(
@@ -118,7 +118,9 @@ def _wanted(
         raise click.UsageError("Name the letters, or say --all.")
     if ids:
         return list(ids)
-    found = [letter["id"] for letter in _every(client, queue, query) if again or not letter["replayed_at"]]
+    found = [
+        dead_letter["id"] for dead_letter in _every(client, queue, query) if again or not dead_letter["replayed_at"]
+    ]
     if not found:
         raise CliError("No dead letter is left by that filter.", Exit.NOTHING)
     return found
@@ -134,12 +136,12 @@ def _every(client: Client, queue: str, query: dict[str, str | None]) -> Iterator
             return
 
 
-def _progress(letters: list[str], doing: str) -> Iterator[str]:
+def _progress(dead_letters: list[str], doing: str) -> Iterator[str]:
     """The letters one by one, with a bar where somebody watches."""
     from rich.console import Console
     from rich.progress import track
 
-    yield from track(letters, doing, console=Console(stderr=True), transient=True)
+    yield from track(dead_letters, doing, console=Console(stderr=True), transient=True)
 
 
 def _report(connection: ApiConnection, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PIPE_WIDTH = 240
-COLOURS = {"ready": "green", "done": "green", "waiting": "yellow", "claimed": "cyan", "dead": "red", "paused": "yellow"}
+COLOURS = {
+    "ready": "green",
+    "done": "green",
+    "scheduled": "yellow",
+    "in_flight": "cyan",
+    "dead": "red",
+    "paused": "yellow",
+}
 
 
 def print_json(document: Any) -> None:

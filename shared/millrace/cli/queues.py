@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from millrace.client import Client
 
 COLUMNS = (
-    "name", "ordering", "depth", "ready", "waiting", "in_flight", "dead_letters", "oldest", "in_per_min",
+    "name", "ordering", "depth", "ready", "scheduled", "in_flight", "dead_letters", "oldest", "in_per_min",
     "done_per_min", "state",
 )  # fmt: skip
 ENTRY_COLUMNS = ("message_id", "enqueued_at", "due_at", "priority", "key", "project", "attempts", "deliveries")
@@ -90,7 +90,7 @@ def _list(
 
 @click.command("messages")
 @click.argument("queue")
-@click.option("--lane", type=click.Choice(["ready", "waiting"]), default="ready", show_default=True)
+@click.option("--lane", type=click.Choice(["ready", "scheduled"]), default="ready", show_default=True)
 @_paged
 @remote
 def messages_command(connection: ApiConnection, queue: str, lane: str, limit: int, cursor: str | None) -> None:

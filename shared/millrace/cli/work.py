@@ -57,7 +57,7 @@ def enqueue_command(
             labels=labels or None,
             **options,
         )
-    facts = {"message_id": receipt.message_id, "phase": receipt.phase, "duplicate": receipt.duplicate}
+    facts = {"message_id": receipt.message_id, "status": receipt.status, "duplicate": receipt.duplicate}
     facts["correlation_id"] = receipt.correlation_id
     print_json(facts) if connection.as_json else print_facts(facts)
 

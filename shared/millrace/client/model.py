@@ -29,12 +29,12 @@ class EnqueueReceipt:
     correlation_id: str
     idempotency_key: str
     duplicate: bool  #: the key was there before: this is that message
-    phase: str
+    status: str
     result: bytes | None = None  #: what the finished message gave, for a repeat of its key
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> EnqueueReceipt:
-        names = ("message_id", "correlation_id", "idempotency_key", "duplicate", "phase")
+        names = ("message_id", "correlation_id", "idempotency_key", "duplicate", "status")
         return cls(**{name: found[name] for name in names}, result=bytes_of(found, "result"))
 
 

@@ -42,7 +42,7 @@ def call(
 
 
 def _lines(found: Any) -> list[Mapping[str, Any] | Refused]:
-    return [refusal_from(i["status"], i["problem"], {}) if "problem" in i else i for i in found["items"]]
+    return [refusal_from(i["http_status"], i["problem"], {}) if "problem" in i else i for i in found["items"]]
 
 
 def _queue(queue: str, *rest: str) -> str:
@@ -286,19 +286,19 @@ def set_paused(side: Side, queue: str, *, paused: bool) -> Steps[Mapping[str, An
     return found
 
 
-def dead_letter(side: Side, queue: str, letter_id: str) -> Steps[Mapping[str, Any]]:
+def dead_letter(side: Side, queue: str, dead_letter_id: str) -> Steps[Mapping[str, Any]]:
     """One dead letter, whole."""
-    found: Mapping[str, Any] = yield from call(side, "GET", _queue(queue, "dead-letters", letter_id))
+    found: Mapping[str, Any] = yield from call(side, "GET", _queue(queue, "dead-letters", dead_letter_id))
     return found
 
 
-def replay(side: Side, queue: str, letter_id: str) -> Steps[str]:
+def replay(side: Side, queue: str, dead_letter_id: str) -> Steps[str]:
     """Enqueue a dead letter again: the new message's id."""
-    path = _queue(queue, "dead-letters", letter_id, "replay")
+    path = _queue(queue, "dead-letters", dead_letter_id, "replay")
     found = yield from call(side, "POST", path, headers=_request_key())
     return str(found["new_message_id"])
 
 
-def purge(side: Side, queue: str, letter_id: str) -> Steps[None]:
+def purge(side: Side, queue: str, dead_letter_id: str) -> Steps[None]:
     """Forget a dead letter for good."""
-    yield from call(side, "DELETE", _queue(queue, "dead-letters", letter_id), done_when_repeated=GONE)
+    yield from call(side, "DELETE", _queue(queue, "dead-letters", dead_letter_id), done_when_repeated=GONE)

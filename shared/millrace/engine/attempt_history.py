@@ -49,9 +49,9 @@ def history_with(queue: Queue, entry: Entry, attempts: Iterable[Attempt]) -> tup
     """The runs kept so far and these: one read when there were any before."""
     kept: tuple[Attempt, ...] = ()
     if entry.attempts:
-        whereabouts = queue.store.get_whereabouts(entry.id)
-        if whereabouts and whereabouts.nonce == entry.nonce:
-            kept = whereabouts.history
+        location = queue.store.get_location(entry.id)
+        if location and location.nonce == entry.nonce:
+            kept = location.history
     return fitting((*kept, *(shortened(attempt) for attempt in attempts)))
 
 

@@ -32,7 +32,7 @@ def bury(
     """
     now = queue.now()
     history = history_with(queue, entry, attempts)
-    letter = DeadLetter(
+    dead_letter = DeadLetter(
         message,
         failed_at=now,
         reason=reason,
@@ -47,17 +47,17 @@ def bury(
         history=history,
         ttl=now // 1000 + queue.spec.retention.dead_letter_seconds,
     )
-    ttl = queue.spec.whereabouts_ttl(now)
-    whereabouts = MessageLocation(entry.id, entry.nonce, None, ttl, dead_letter=letter.sk, history=history)
+    ttl = queue.spec.location_ttl(now)
+    location = MessageLocation(entry.id, entry.nonce, None, ttl, dead_letter=dead_letter.sk, history=history)
     epoch = queue.state().epoch
-    queue.tell(HistoryEvent.ENDING, [entry])
-    outcome = queue.store.bury_entry(entry, whereabouts, letter)
+    queue.record(HistoryEvent.ENDING, [entry])
+    outcome = queue.store.bury_entry(entry, location, dead_letter)
     if isinstance(outcome, Unknown):
         raise StoreUnavailable("The dead letter got no answer; the claim will run out and it is tried again.")
     if not isinstance(outcome, Applied):
-        queue.tell(HistoryEvent.STALE, [entry])
+        queue.record(HistoryEvent.STALE, [entry])
         return False
-    queue.tell(HistoryEvent.DEAD, [entry])
+    queue.record(HistoryEvent.DEAD, [entry])
     note_dead(queue, now)
     book_endings(queue, epoch, 1)
     return True

@@ -12,14 +12,14 @@ from millrace.model.queue_state import CounterDelta
 
 def note_failure(queue: Queue) -> None:
     """Count a failed run."""
-    with queue.runtime.ledger.page(queue.tenant, queue.spec.name) as page:
-        page.failed += 1
+    with queue.runtime.pending_counters.collect(queue.tenant, queue.spec.name) as pending:
+        pending.failed += 1
 
 
 def note_dead(queue: Queue, failed_at: int, count: int = 1) -> None:
     """Count dead letters that came (or, below zero, went)."""
-    with queue.runtime.ledger.page(queue.tenant, queue.spec.name) as page:
-        page.dead[failed_at // DAY] += count
+    with queue.runtime.pending_counters.collect(queue.tenant, queue.spec.name) as pending:
+        pending.dead[failed_at // DAY] += count
 
 
 def book_endings(queue: Queue, epoch: int, ended: int, *, done: int = 0) -> None:
@@ -28,24 +28,24 @@ def book_endings(queue: Queue, epoch: int, ended: int, *, done: int = 0) -> None
     `epoch` is the queue's as it was seen before the entries were taken out: where the sweep has mended the depth
     since, it has counted them already.
     """
-    page = queue.runtime.ledger.turn(queue.tenant, queue.spec.name)
+    pending = queue.runtime.pending_counters.take_out(queue.tenant, queue.spec.name)
     now, state, kept = queue.now(), queue.state(), queue.spec.retention.dead_letter_seconds
-    tally = CounterDelta(
+    delta = CounterDelta(
         now,
         epoch=epoch,
         ended=ended,
         done=done,
-        failed=page.failed,
-        dead=page.dead,
+        failed=pending.failed,
+        dead=pending.dead,
         stale_minutes=state.stale_minutes(now),
-        stale_days=tuple(day for day in state.stale_days(now, kept) if day not in page.dead),
+        stale_days=tuple(day for day in state.stale_days(now, kept) if day not in pending.dead),
     )
-    settled = queue.store.settle(queue.tenant, queue.spec.name, tally)
+    settled = queue.store.settle(queue.tenant, queue.spec.name, delta)
     if settled is not None:
-        queue.saw(settled)
+        queue.cache_state(settled)
 
 
 def flush(queue: Queue) -> None:
     """Write what was noted, if anything was."""
-    if queue.runtime.ledger.holds(queue.tenant, queue.spec.name):
+    if queue.runtime.pending_counters.holds(queue.tenant, queue.spec.name):
         book_endings(queue, queue.state().epoch, 0)

@@ -49,83 +49,83 @@ class Credits:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._purses: dict[tuple[str, str], CreditCache] = {}
+        self._caches: dict[tuple[str, str], CreditCache] = {}
         self._lock = threading.Lock()
 
     def admit(self, tenant: str, spec: QueueSpec, wanted: int) -> Admission:
         """Spend up to `wanted` credits; fewer when the queue has no more room."""
         numbered = spec.ordering.ordered
         with self._lock:
-            purse = self._purses.setdefault((tenant, spec.name), CreditCache())
+            cache = self._caches.setdefault((tenant, spec.name), CreditCache())
             now = self._clock()
-            if now >= purse.usable_until:
-                purse.held = 0
+            if now >= cache.usable_until:
+                cache.held = 0
             first_number = 0
-            if (purse.held < wanted or numbered) and now >= purse.full_until:
-                first_number = self._refill(tenant, spec, purse, wanted, now)
-            count = min(wanted, purse.held)
+            if (cache.held < wanted or numbered) and now >= cache.full_until:
+                first_number = self._refill(tenant, spec, cache, wanted, now)
+            count = min(wanted, cache.held)
             if numbered and not first_number:
                 count = 0
-            purse.held -= count
-            purse.arrived += count
+            cache.held -= count
+            cache.arrived += count
             return Admission(count, first_number)
 
     def refund(self, tenant: str, spec: QueueSpec, count: int) -> None:
         """Take back credits spent on entries that were removed again."""
         with self._lock:
-            purse = self._purses.setdefault((tenant, spec.name), CreditCache())
-            purse.arrived -= count
-            if self._clock() < purse.usable_until:
-                purse.held += count
+            cache = self._caches.setdefault((tenant, spec.name), CreditCache())
+            cache.arrived -= count
+            if self._clock() < cache.usable_until:
+                cache.held += count
 
     def give_back(self) -> None:
         """Hand back what is unspent: before a process ends, or goes idle for long."""
         with self._lock:
             now = self._clock()
-            for (tenant, queue), purse in self._purses.items():
-                unspent = purse.held if now < purse.usable_until else 0
-                if (unspent or purse.arrived) and purse.state is not None:
+            for (tenant, queue), cache in self._caches.items():
+                unspent = cache.held if now < cache.usable_until else 0
+                if (unspent or cache.arrived) and cache.state is not None:
                     self._store.settle(
                         tenant,
                         queue,
-                        CounterDelta(now, epoch=purse.state.epoch, unspent=unspent, arrived=purse.arrived),
+                        CounterDelta(now, epoch=cache.state.epoch, unspent=unspent, arrived=cache.arrived),
                     )
-                purse.held, purse.arrived = 0, 0
+                cache.held, cache.arrived = 0, 0
 
-    def _refill(self, tenant: str, spec: QueueSpec, purse: CreditCache, wanted: int, now: int) -> int:
+    def _refill(self, tenant: str, spec: QueueSpec, cache: CreditCache, wanted: int, now: int) -> int:
         """Take what is missing, or as much of it as there is room for; the first order number, where there are any."""
         max_depth = spec.retention.max_depth
         numbered = spec.ordering.ordered
-        needed = max(0, wanted - purse.held)
-        count = max(needed, 0 if numbered else self._block(purse, max_depth, now))
+        needed = max(0, wanted - cache.held)
+        count = max(needed, 0 if numbered else self._block(cache, max_depth, now))
         while True:
-            numbers = min(wanted, purse.held + count) if numbered else 0
+            numbers = min(wanted, cache.held + count) if numbered else 0
             if count + numbers == 0:
-                purse.full_until = now + FULL_MEMORY_MS
+                cache.full_until = now + FULL_MEMORY_MS
                 return 0
-            stale = purse.state.stale_minutes(now) if purse.state else ()
+            stale = cache.state.stale_minutes(now) if cache.state else ()
             answer = self._store.take_credits(
-                tenant, spec.name, CreditRequest(count, max_depth, now, numbers, purse.arrived, stale)
+                tenant, spec.name, CreditRequest(count, max_depth, now, numbers, cache.arrived, stale)
             )
             if isinstance(answer, QueueState):
                 break
-            purse.state = answer.current
+            cache.state = answer.current
             count = max(0, min(needed, count - 1, max_depth - answer.current.depth))
-        purse.state = answer
-        purse.arrived = 0
+        cache.state = answer
+        cache.arrived = 0
         if count:
             fresh_until = (now // MINUTE + GRANT_MINUTES) * MINUTE
-            purse.usable_until = min(purse.usable_until, fresh_until) if purse.held else fresh_until
-            purse.held += count
-            purse.taken_at = now
+            cache.usable_until = min(cache.usable_until, fresh_until) if cache.held else fresh_until
+            cache.held += count
+            cache.taken_at = now
         return answer.sequence - numbers + 1 if numbers else 0
 
-    def _block(self, purse: CreditCache, max_depth: int, now: int) -> int:
+    def _block(self, cache: CreditCache, max_depth: int, now: int) -> int:
         """How many to take at once: more and more under sustained traffic, one near the limit.
 
         An ordered queue takes a number for each message as it comes: a block would break the order of arrival.
         """
-        sustained = now - purse.taken_at < SUSTAINED_MS
-        purse.block = min(purse.block * 2, MAX_BLOCK) if sustained else 1
-        room = max_depth - purse.state.depth if purse.state else 0
-        return min(purse.block, room // 16)
+        sustained = now - cache.taken_at < SUSTAINED_MS
+        cache.block = min(cache.block * 2, MAX_BLOCK) if sustained else 1
+        room = max_depth - cache.state.depth if cache.state else 0
+        return min(cache.block, room // 16)

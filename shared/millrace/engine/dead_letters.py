@@ -31,11 +31,11 @@ class DeadLetterFilter:
     project: str | None = None
     correlation_id: str | None = None
 
-    def matches(self, letter: DeadLetter) -> bool:
-        right_reason = self.reason is None or letter.reason is self.reason
-        right_error = self.error_text.lower() in f"{letter.error_type}: {letter.error}".lower()
-        right_project = self.project is None or letter.project == self.project
-        right_correlation = self.correlation_id is None or letter.message.correlation_id == self.correlation_id
+    def matches(self, dead_letter: DeadLetter) -> bool:
+        right_reason = self.reason is None or dead_letter.reason is self.reason
+        right_error = self.error_text.lower() in f"{dead_letter.error_type}: {dead_letter.error}".lower()
+        right_project = self.project is None or dead_letter.project == self.project
+        right_correlation = self.correlation_id is None or dead_letter.message.correlation_id == self.correlation_id
         return right_reason and right_error and right_project and right_correlation
 
 
@@ -72,11 +72,11 @@ def list_dead_letters(
             queue.tenant, queue.spec.name, after, upto, min(limit, 100), newest_first=newest_first
         )
         scanned += len(page.items)
-        for letter in page.items:
-            if only.matches(letter) and letter.ttl * 1000 > queue.now():
-                found.append(letter)
+        for dead_letter in page.items:
+            if only.matches(dead_letter) and dead_letter.ttl * 1000 > queue.now():
+                found.append(dead_letter)
             if len(found) == limit:
-                return DeadLetterPage(found, encode_cursor(scope, letter.sk))
+                return DeadLetterPage(found, encode_cursor(scope, dead_letter.sk))
         if page.next is None:
             return DeadLetterPage(found, None)
         if scanned >= SCAN_LIMIT:
@@ -84,76 +84,81 @@ def list_dead_letters(
         after, upto = (after, page.next) if newest_first else (page.next, upto)
 
 
-def get_dead_letter(queue: Queue, letter_id: str) -> DeadLetter:
+def get_dead_letter(queue: Queue, dead_letter_id: str) -> DeadLetter:
     """One dead letter by its id (`failed_at#message_id`)."""
-    letter = queue.store.get_dead_letter(queue.tenant, queue.spec.name, letter_id)
-    if letter is None:
-        raise NotFound("dead letter", letter_id)
-    return letter
+    dead_letter = queue.store.get_dead_letter(queue.tenant, queue.spec.name, dead_letter_id)
+    if dead_letter is None:
+        raise NotFound("dead letter", dead_letter_id)
+    return dead_letter
 
 
-def body_of_dead_letter(queue: Queue, letter: DeadLetter) -> bytes:
-    return read_body(letter.message.body, queue.runtime.blobs)
+def body_of_dead_letter(queue: Queue, dead_letter: DeadLetter) -> bytes:
+    return read_body(dead_letter.message.body, queue.runtime.blobs)
 
 
-def replay(queue: Queue, letter: DeadLetter, job: str) -> Receipt:
+def replay(queue: Queue, dead_letter: DeadLetter, job: str) -> Receipt:
     """Enqueue a dead letter again, as a new message that points to its origin and keeps its correlation id.
 
     Once for each `job`, however often it is called or whatever crashes in between: the new message's id comes from
     the letter and the job.
     """
-    if letter.replay_job == job:
-        message = letter.message
-        return Receipt(letter.replayed_as, message.correlation_id, message.idempotency_key, duplicate=True)
-    draft = replay_draft(queue, letter, read_body(letter.message.body, queue.runtime.blobs))
-    receipt = enqueue(queue, draft, own_key=replay_key(letter, job))
-    queue.store.mark_replayed(replace(letter, replayed_at=queue.now(), replayed_as=receipt.message_id, replay_job=job))
+    if dead_letter.replay_job == job:
+        message = dead_letter.message
+        return Receipt(dead_letter.replayed_as, message.correlation_id, message.idempotency_key, duplicate=True)
+    draft = replay_draft(queue, dead_letter, read_body(dead_letter.message.body, queue.runtime.blobs))
+    receipt = enqueue(queue, draft, system_key=replay_key(dead_letter, job))
+    queue.store.mark_replayed(
+        replace(dead_letter, replayed_at=queue.now(), replayed_as=receipt.message_id, replay_job=job)
+    )
     return receipt
 
 
-def replay_draft(queue: Queue, letter: DeadLetter, body: bytes) -> Draft:
+def replay_draft(queue: Queue, dead_letter: DeadLetter, body: bytes) -> Draft:
     """What a replay hands in: the message as it was, with a pointer to it."""
     return Draft(
         body,
-        content_type=letter.message.content_type,
-        headers=letter.message.headers,
-        key=letter.key,
-        priority=letter.priority if may_set_priority(queue.spec.ordering) else None,
-        project=letter.project,
-        labels=letter.labels,
-        correlation_id=letter.message.correlation_id,
-        source=letter.message.source,
-        origin=letter.message.id,
+        content_type=dead_letter.message.content_type,
+        headers=dead_letter.message.headers,
+        key=dead_letter.key,
+        priority=dead_letter.priority if may_set_priority(queue.spec.ordering) else None,
+        project=dead_letter.project,
+        labels=dead_letter.labels,
+        correlation_id=dead_letter.message.correlation_id,
+        source=dead_letter.message.source,
+        origin=dead_letter.message.id,
     )
 
 
-def mark_replays_in_doubt(queue: Queue, letters: Sequence[DeadLetter], job: str) -> list[DeadLetter]:
+def mark_replays_in_doubt(queue: Queue, dead_letters: Sequence[DeadLetter], job: str) -> list[DeadLetter]:
     """The letters, marked where `job` has replayed them already and died before it could say so.
 
     Their new message tells, however short the queue's idempotency window is: one batch get for up to 100.
     """
-    ids = {letter.sk: keyed_message_id(queue.tenant, queue.spec.name, replay_key(letter, job)) for letter in letters}
-    unmarked = [letter for letter in letters if letter.replay_job != job]
-    there = queue.store.get_messages([ids[letter.sk] for letter in unmarked]) if unmarked else {}
+    ids = {
+        dead_letter.sk: keyed_message_id(queue.tenant, queue.spec.name, replay_key(dead_letter, job))
+        for dead_letter in dead_letters
+    }
+    unmarked = [dead_letter for dead_letter in dead_letters if dead_letter.replay_job != job]
+    existing = queue.store.get_messages([ids[dead_letter.sk] for dead_letter in unmarked]) if unmarked else {}
     marked = []
-    for letter in letters:
-        message = there.get(ids[letter.sk]) if letter.replay_job != job else None
+    for dead_letter in dead_letters:
+        message = existing.get(ids[dead_letter.sk]) if dead_letter.replay_job != job else None
         if message is not None:
-            letter = replace(letter, replayed_at=message.received_at, replayed_as=message.id, replay_job=job)
-            queue.store.mark_replayed(letter)
-        marked.append(letter)
+            dead_letter = replace(dead_letter, replayed_at=message.received_at, replayed_as=message.id, replay_job=job)
+            queue.store.mark_replayed(dead_letter)
+        marked.append(dead_letter)
     return marked
 
 
-def replay_key(letter: DeadLetter, job: str) -> str:
+def replay_key(dead_letter: DeadLetter, job: str) -> str:
     """The idempotency key of a letter's replay by one job."""
-    return f"{RESERVED}replay{RESERVED}{letter.sk}{RESERVED}{job}"
+    return f"{RESERVED}replay{RESERVED}{dead_letter.sk}{RESERVED}{job}"
 
 
-def purge_dead_letter(queue: Queue, letter_id: str) -> None:
+def purge_dead_letter(queue: Queue, dead_letter_id: str) -> None:
     """Forget a dead letter for good."""
-    if not queue.store.delete_dead_letter(queue.tenant, queue.spec.name, letter_id):
-        raise NotFound("dead letter", letter_id)
-    failed_at = int(letter_id.split("#", 1)[0])
+    if not queue.store.delete_dead_letter(queue.tenant, queue.spec.name, dead_letter_id):
+        raise NotFound("dead letter", dead_letter_id)
+    failed_at = int(dead_letter_id.split("#", 1)[0])
     note_dead(queue, failed_at, -1)
     flush(queue)

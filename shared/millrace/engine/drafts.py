@@ -37,7 +37,7 @@ class Checked:
     due: int  #: 0 for at once
 
 
-def check(queue: Queue, draft: Draft, now: int, *, own_key: str = "") -> Checked:
+def check(queue: Queue, draft: Draft, now: int, *, system_key: str = "") -> Checked:
     """Refuse what is out of range, with a typed error; fill in what the queue's definition says.
 
     `own_key` is an idempotency key that the queue itself made.
@@ -49,11 +49,11 @@ def check(queue: Queue, draft: Draft, now: int, *, own_key: str = "") -> Checked
     if spec.keyed and not draft.key:
         raise InvalidField("key", "is missing", f"1 to {KEY_BYTES} bytes: queue {spec.name!r} goes by key")
     if draft.idempotency_key is not None:
-        _check_text("idempotency_key", draft.idempotency_key, IDEMPOTENCY_KEY_BYTES, least=1)
+        _check_text("idempotency_key", draft.idempotency_key, IDEMPOTENCY_KEY_BYTES, min_=1)
     project = spec.project if draft.project is None else draft.project
     _check_text("project", project, PROJECT_BYTES)
     _check_headers(draft)
-    key = own_key or draft.idempotency_key
+    key = system_key or draft.idempotency_key
     return Checked(
         draft,
         id=keyed_message_id(queue.tenant, spec.name, key) if key else queue.runtime.orders.next(),
@@ -123,14 +123,14 @@ def due_after(now: int, delay_ms: int, field: str = "delay_ms") -> int:
     return now + delay_ms
 
 
-def _check_text(field: str, text: str, most: int, least: int = 0) -> None:
+def _check_text(field: str, text: str, most: int, min_: int = 0) -> None:
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
         size = -1
-    if not least <= size <= most or any(ord(character) < 0x20 for character in text):
+    if not min_ <= size <= most or any(ord(character) < 0x20 for character in text):
         raise InvalidField(
-            field, f"{text[:40]!r} is malformed", f"{least} to {most} bytes of text without control characters"
+            field, f"{text[:40]!r} is malformed", f"{min_} to {most} bytes of text without control characters"
         )
 
 

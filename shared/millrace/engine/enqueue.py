@@ -33,9 +33,9 @@ class Receipt:
     correlation_id: str
     idempotency_key: str
     duplicate: bool = False
-    phase: MessageStatus = MessageStatus.READY
+    status: MessageStatus = MessageStatus.READY
     result: bytes | None = None  #: what a finished message gave, for a repeat of its key
-    there: Message | None = None  #: the message that a duplicate met
+    existing: Message | None = None  #: the message that a duplicate met
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +47,21 @@ class _Pair:
     message: Message
 
 
-def enqueue(queue: Queue, draft: Draft, *, own_key: str = "") -> Receipt:
+def enqueue(queue: Queue, draft: Draft, *, system_key: str = "") -> Receipt:
     """Accept one message: once this returns it will end as done or as a dead letter.
 
     Raises InvalidRequest (nothing written), QueueFull (nothing written) or StoreUnavailable (outcome unknown;
     repeat it with the same idempotency key). Costs one write unit for the entry and one for each KB of the message.
     """
-    (answer,) = enqueue_all(queue, [draft], [own_key])
+    (answer,) = enqueue_all(queue, [draft], [system_key])
     if isinstance(answer, MillraceError):
         raise answer
     return answer
 
 
-def enqueue_all(queue: Queue, drafts: Sequence[Draft], own_keys: Sequence[str] = ()) -> list[Receipt | MillraceError]:
+def enqueue_all(
+    queue: Queue, drafts: Sequence[Draft], system_keys: Sequence[str] = ()
+) -> list[Receipt | MillraceError]:
     """Accept many: a receipt or an error for each, in their order.
 
     `own_keys` are idempotency keys that the queue itself made, one for each draft.
@@ -71,7 +73,7 @@ def enqueue_all(queue: Queue, drafts: Sequence[Draft], own_keys: Sequence[str] =
     repeats: dict[int, int] = {}
     for position, draft in enumerate(drafts):
         try:
-            item = check(queue, draft, now, own_key=own_keys[position] if own_keys else "")
+            item = check(queue, draft, now, system_key=system_keys[position] if system_keys else "")
         except MillraceError as error:
             answers[position] = error
             continue
@@ -195,32 +197,34 @@ def _commit(queue: Queue, pairs: list[_Pair], answers: dict[int, Receipt | Millr
             answers[pair.position] = answer
             if answer.duplicate:
                 repeated.append(pair)
-            if not answer.phase.ended:
+            if not answer.status.ended:
                 accepted.append(outcome.current if answer.duplicate else pair.message)
         else:
             answers[pair.position] = StoreUnavailable("The commit got no answer; repeat it with the same key.")
-    queue.tell_accepted(accepted)
+    queue.record_accepted(accepted)
     _withdraw(queue, repeated)
 
 
 def _accepted(pair: _Pair) -> Receipt:
-    phase = MessageStatus.WAITING if pair.entry.due else MessageStatus.READY
-    return Receipt(pair.message.id, pair.message.correlation_id, pair.message.idempotency_key, phase=phase)
+    status = MessageStatus.SCHEDULED if pair.entry.due else MessageStatus.READY
+    return Receipt(pair.message.id, pair.message.correlation_id, pair.message.idempotency_key, status=status)
 
 
 def _answer_repeat(queue: Queue, pair: _Pair, current: Message) -> Receipt:
     """Answer from the message that is there, or take its place when it has ended and its window is over.
 
     A message still queued is a duplicate however old it is: replacing it would run the work twice. So is one that
-    an earlier try of the same bulk run wrote. A bulk run asks for no phase: its duplicates come by the thousand.
+    an earlier try of the same bulk run wrote. A bulk run asks for no status: its duplicates come by the thousand.
     """
     while True:
         now = queue.now()
         run = pair.message.run
         if run and (current.run == run or now < current.dedupe_until):
-            return Receipt(current.id, current.correlation_id, current.idempotency_key, duplicate=True, there=current)
+            return Receipt(
+                current.id, current.correlation_id, current.idempotency_key, duplicate=True, existing=current
+            )
         found = locate(queue.store, current, queue.store.get_records(current.id), now)
-        if now < current.dedupe_until or not found.phase.ended:
+        if now < current.dedupe_until or not found.status.ended:
             return _duplicate(found)
         outcome = queue.store.replace_message(pair.message, current.nonce)
         if isinstance(outcome, Applied):
@@ -238,9 +242,9 @@ def _duplicate(found: Status) -> Receipt:
         message.correlation_id,
         message.idempotency_key,
         duplicate=True,
-        phase=found.phase,
+        status=found.status,
         result=snapshot,
-        there=message,
+        existing=message,
     )
 
 

@@ -47,5 +47,5 @@ def record_filtered(queue: Queue, draft: Draft) -> Receipt:
         message.correlation_id,
         message.idempotency_key,
         duplicate=isinstance(outcome, Refused),
-        phase=MessageStatus.FILTERED,
+        status=MessageStatus.FILTERED,
     )

@@ -33,7 +33,7 @@ def ack(queue: Queue, entries: Sequence[Entry], results: Sequence[bytes | None] 
     One write unit each, one more where the result is kept, and one for the whole batch.
     """
     epoch = queue.state().epoch
-    queue.tell(HistoryEvent.ENDING, entries)
+    queue.record(HistoryEvent.ENDING, entries)
     outcomes = queue.store.end_entries(entries)
     done = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, Applied)]
     if done and queue.spec.idempotency.cache_result:
@@ -43,17 +43,17 @@ def ack(queue: Queue, entries: Sequence[Entry], results: Sequence[bytes | None] 
     if done:
         book_endings(queue, epoch, len(done), done=len(done))
     answers = [_ack_answer(queue, entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True)]
-    _tell_answers(queue, HistoryEvent.DONE, entries, answers)
+    _record_answers(queue, HistoryEvent.DONE, entries, answers)
     return answers
 
 
-def _tell_answers(
+def _record_answers(
     queue: Queue, good: HistoryEvent, entries: Sequence[Entry], answers: Sequence[MillraceError | None]
 ) -> None:
     if queue.runtime.history is not None:
         stale = [isinstance(answer, StaleClaim) for answer in answers]
-        queue.tell(good, [entry for entry, answer in zip(entries, answers, strict=True) if answer is None])
-        queue.tell(HistoryEvent.STALE, [entry for entry, refused in zip(entries, stale, strict=True) if refused])
+        queue.record(good, [entry for entry, answer in zip(entries, answers, strict=True) if answer is None])
+        queue.record(HistoryEvent.STALE, [entry for entry, refused in zip(entries, stale, strict=True) if refused])
 
 
 def _result(queue: Queue, entry: Entry, snapshot: bytes | None) -> Result:
@@ -74,10 +74,10 @@ def _ended_earlier(queue: Queue, entry: Entry) -> MillraceError | None:
     a claim that is still live can be told: nobody else could have ended the message.
     """
     records = queue.store.get_records(entry.id)
-    whereabouts, result = records.whereabouts, records.result
-    taken_out = whereabouts and whereabouts.nonce == entry.nonce and (whereabouts.dead_letter or whereabouts.purged_at)
+    location, result = records.location, records.result
+    taken_out = location and location.nonce == entry.nonce and (location.dead_letter or location.purged_at)
     other_claim = result and result.nonce == entry.nonce and result.version != entry.version
-    moved = whereabouts and whereabouts.nonce == entry.nonce and whereabouts.place not in (None, entry.place)
+    moved = location and location.nonce == entry.nonce and location.place not in (None, entry.place)
     own_claim = result and result.nonce == entry.nonce and result.version == entry.version
     nobody_knows = not own_claim and not entry.live(queue.now())
     if taken_out or other_claim or moved or nobody_knows:
@@ -118,7 +118,7 @@ def nack(
     decision = decide(queue.spec.delivery, failed.attempts, now, queue.runtime.chance, delay_ms)
     if isinstance(decision, RetryAt):
         due = move(queue, entry, failed, decision.due, history_with(queue, entry, runs))
-        queue.tell(HistoryEvent.FAILED, [entry])
+        queue.record(HistoryEvent.FAILED, [entry])
         note_failure(queue)
         return RetryAt(due)
     buried = bury(
@@ -166,11 +166,11 @@ def move(queue: Queue, entry: Entry, changed: Entry, due: int, history: tuple[At
     if not queue.spec.ordering.ordered:
         place = waiting_place(entry.place.pk, due, order_of(entry.place))
     new = replace(changed.unclaimed(), place=place, due=due)
-    ttl = queue.spec.whereabouts_ttl(entry.enqueued_at)
-    whereabouts = MessageLocation(entry.id, entry.nonce, place, ttl, history=history)
-    error = failure_of(entry, queue.store.move_entry(entry, new, whereabouts))
+    ttl = queue.spec.location_ttl(entry.enqueued_at)
+    location = MessageLocation(entry.id, entry.nonce, place, ttl, history=history)
+    error = failure_of(entry, queue.store.move_entry(entry, new, location))
     if isinstance(error, StaleClaim):
-        queue.tell(HistoryEvent.STALE, [entry])
+        queue.record(HistoryEvent.STALE, [entry])
     if error:
         raise error
     return due
@@ -180,7 +180,7 @@ def release(queue: Queue, entries: Sequence[Entry]) -> list[MillraceError | None
     """Give claimed messages back at once, charging no attempt. One write unit each."""
     outcomes = queue.store.hold_entries([entry.unclaimed() for entry in entries], [entry.token for entry in entries])
     answers = [failure_of(entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True)]
-    _tell_answers(queue, HistoryEvent.RELEASED, entries, answers)
+    _record_answers(queue, HistoryEvent.RELEASED, entries, answers)
     return answers
 
 
@@ -188,7 +188,7 @@ def snooze(queue: Queue, entry: Entry, until: int) -> None:
     """Give a claimed message back until a time, charging no attempt."""
     due_after(queue.now(), until - queue.now(), "until")
     move(queue, entry, entry, until, history_with(queue, entry, ()))
-    queue.tell(HistoryEvent.RELEASED, [entry])
+    queue.record(HistoryEvent.RELEASED, [entry])
 
 
 def extend(queue: Queue, entries: Sequence[Entry], lease_ms: int | None = None) -> list[Entry | MillraceError]:

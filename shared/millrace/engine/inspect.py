@@ -16,7 +16,7 @@ from millrace.model.message import Entry
 COUNTED = 300
 #: Steps from priority to priority while looking for the oldest.
 STEPS = 16
-LANES = {"ready": READY, "waiting": WAITING}
+LANES = {"ready": READY, "scheduled": WAITING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Stats:
 
     depth: int  #: unfinished messages, as the counter has them
     ready: int
-    waiting: int
+    scheduled: int
     in_flight: int
     oldest_age_ms: int  #: of the oldest unfinished message seen
     dead_letters: int
@@ -45,15 +45,15 @@ def stats(queue: Queue) -> Stats:
     counted = [entry for pk in queue.partitions() for lane in LANES.values() for entry in _head(queue, pk, lane)]
     complete = all(_is_complete(pk, lane, counted) for pk in queue.partitions() for lane in LANES.values())
     in_flight = sum(entry.live(now) for entry in counted)
-    waiting = sum(entry.due > now and not entry.live(now) for entry in counted)
-    ready = len(counted) - in_flight - waiting
+    scheduled = sum(entry.due > now and not entry.live(now) for entry in counted)
+    ready = len(counted) - in_flight - scheduled
     if not complete:
-        ready = max(ready, state.depth - in_flight - waiting)
+        ready = max(ready, state.depth - in_flight - scheduled)
     arrived, done = state.per_minute(now)
     return Stats(
         depth=len(counted) if complete else state.depth,
         ready=ready,
-        waiting=waiting,
+        scheduled=scheduled,
         in_flight=in_flight,
         oldest_age_ms=max((now - entry.enqueued_at for entry in (*counted, *_oldest(queue))), default=0),
         dead_letters=state.dead_letters(now, queue.spec.retention.dead_letter_seconds),
@@ -63,7 +63,7 @@ def stats(queue: Queue) -> Stats:
         exact=complete,
         by_project=Counter(entry.project for entry in counted),
         totals={"arrived": state.arrived, "done": state.done, "failed": state.failed, "dead": state.dead},
-        open_targets={name: opening.until for name, opening in state.openings.items()},
+        open_targets={name: breaker.until for name, breaker in state.breakers.items()},
     )
 
 

@@ -33,14 +33,14 @@ def resume(queue: Queue, by: str) -> QueueState:
 
 def _paused(queue: Queue, at: int, by: str) -> QueueState:
     state = queue.store.set_paused(queue.tenant, queue.spec.name, at, by)
-    queue.saw(state)
+    queue.cache_state(state)
     return state
 
 
 def break_claim(queue: Queue, message_id: str) -> None:
     """Take a message from whoever holds it and give it back, charging no attempt. The holder's claim is stale then."""
     found = status(queue, message_id)
-    if found.phase is not MessageStatus.CLAIMED or found.entry is None:
+    if found.status is not MessageStatus.IN_FLIGHT or found.entry is None:
         raise NotFound("claim on message", message_id)
     release(queue, [found.entry])
 
@@ -90,11 +90,11 @@ def _remove(queue: Queue, free: list[Entry], by: str, now: int) -> int:
     removed = []
     for entry, outcome in zip(claimed, queue.store.claim_entries(claimed, now), strict=True):
         if isinstance(outcome, Applied):
-            ttl = queue.spec.whereabouts_ttl(now)
+            ttl = queue.spec.location_ttl(now)
             trace = MessageLocation(entry.id, entry.nonce, None, ttl, purged_at=now)
             if isinstance(queue.store.bury_entry(entry, trace, None), Applied):
                 removed.append(entry)
-    queue.tell(HistoryEvent.PURGED, removed)
+    queue.record(HistoryEvent.PURGED, removed)
     if removed:
         book_endings(queue, epoch, len(removed))
     return len(removed)

@@ -44,7 +44,7 @@ class Runtime:
         self.history = history  #: None where nobody records what happens to messages
         self.orders = Orders(clock, entropy)
         self.credits = Credits(store, clock)
-        self.ledger = PendingCounters()
+        self.pending_counters = PendingCounters()
 
     def queue(self, tenant: str, spec: QueueSpec) -> Queue:
         """The queue of one tenant."""
@@ -70,7 +70,7 @@ class Queue:
     tenant: str
     spec: QueueSpec
     runtime: Runtime
-    _glance: CachedState = field(default_factory=CachedState, repr=False, compare=False)
+    _cached: CachedState = field(default_factory=CachedState, repr=False, compare=False)
 
     @property
     def store(self) -> Store:
@@ -85,21 +85,21 @@ class Queue:
     def state(self, *, fresh: bool = False) -> QueueState:
         """The queue's counters, up to a second old: half a read unit."""
         now = self.now()
-        glance = self._glance
-        if fresh or glance.state is None or now - glance.at >= CACHED_STATE_MS:
-            glance.state, glance.at = self.store.get_queue_state(self.tenant, self.spec.name), now
-        return glance.state
+        cached = self._cached
+        if fresh or cached.state is None or now - cached.at >= CACHED_STATE_MS:
+            cached.state, cached.at = self.store.get_queue_state(self.tenant, self.spec.name), now
+        return cached.state
 
-    def saw(self, state: QueueState) -> None:
+    def cache_state(self, state: QueueState) -> None:
         """Remember a state that came with another answer, so that it need not be read."""
-        self._glance.state, self._glance.at = state, self.now()
+        self._cached.state, self._cached.at = state, self.now()
 
-    def tell(self, event: HistoryEvent, entries: Sequence[Entry], at: int | None = None) -> None:
+    def record(self, event: HistoryEvent, entries: Sequence[Entry], at: int | None = None) -> None:
         """Record what happened to claimed entries, where histories are kept."""
         if entries and self.runtime.history is not None:
             self.runtime.history.happened(event, self.now() if at is None else at, self.tenant, self.spec.name, entries)
 
-    def tell_accepted(self, messages: Sequence[Message]) -> None:
+    def record_accepted(self, messages: Sequence[Message]) -> None:
         """Record that messages were accepted, where histories are kept."""
         if messages and self.runtime.history is not None:
             self.runtime.history.accepted(self.tenant, self.spec, self.now(), messages)

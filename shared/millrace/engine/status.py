@@ -16,8 +16,8 @@ class MessageStatus(StrEnum):
     """What a person calls a message's state."""
 
     READY = "ready"
-    WAITING = "waiting"  #: delayed, or backing off after a failure
-    CLAIMED = "claimed"
+    SCHEDULED = "scheduled"  #: delayed, or backing off after a failure
+    IN_FLIGHT = "in_flight"  #: a worker holds a live claim on it
     DONE = "done"
     DEAD = "dead"
     PURGED = "purged"  #: taken out by an operator
@@ -34,9 +34,9 @@ FILTERED_PLACE = "F#"
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A message's phase, and what there is to see of it."""
+    """A message's status, and what there is to see of it."""
 
-    phase: MessageStatus
+    status: MessageStatus
     message: Message
     entry: Entry | None = None
     result: Result | None = None
@@ -64,21 +64,21 @@ def locate(store: Store, message: Message, records: Records, now: int) -> Status
     """
     if message.place.sk == FILTERED_PLACE:
         return Status(MessageStatus.FILTERED, message)
-    whereabouts = _own(records.whereabouts, message)
+    location = _own(records.location, message)
     while True:
-        place = message.place if whereabouts is None else whereabouts.place
-        history = whereabouts.history if whereabouts else ()
+        place = message.place if location is None else location.place
+        history = location.history if location else ()
         entry = store.get_entry(place) if place else None
         if entry is not None and entry.nonce == message.nonce:
-            return Status(_phase(entry, now), message, entry, history=history)
-        again = _own(store.get_whereabouts(message.id), message)
-        if again == whereabouts:
+            return Status(_status_of(entry, now), message, entry, history=history)
+        again = _own(store.get_location(message.id), message)
+        if again == location:
             break
-        whereabouts = again
-    phase = _ended(whereabouts)
-    if phase is not MessageStatus.DONE:
-        dead_letter = whereabouts.dead_letter if whereabouts else ""
-        return Status(phase, message, dead_letter=dead_letter, history=history)
+        location = again
+    status = _ended(location)
+    if status is not MessageStatus.DONE:
+        dead_letter = location.dead_letter if location else ""
+        return Status(status, message, dead_letter=dead_letter, history=history)
     result = records.result
     if result is None or result.nonce != message.nonce:
         result = store.get_records(message.id).result
@@ -86,8 +86,8 @@ def locate(store: Store, message: Message, records: Records, now: int) -> Status
     return Status(MessageStatus.DONE, message, result=own_result, history=history)
 
 
-def phases(queue: Queue, ids: Sequence[str]) -> dict[str, MessageStatus]:
-    """The phase of each of these messages that this queue knows: three batch reads for a hundred, one more for those
+def statuses(queue: Queue, ids: Sequence[str]) -> dict[str, MessageStatus]:
+    """The status of each of these messages that this queue knows: three batch reads for a hundred, one more for those
     that are gone from their place.
     """
     store, now = queue.store, queue.now()
@@ -98,7 +98,7 @@ def phases(queue: Queue, ids: Sequence[str]) -> dict[str, MessageStatus]:
     }
     found = {id_: MessageStatus.FILTERED for id_, message in messages.items() if message.place.sk == FILTERED_PLACE}
     unsure = {id_: message for id_, message in messages.items() if id_ not in found}
-    seen = store.get_all_whereabouts(list(unsure))
+    seen = store.get_locations(list(unsure))
     while unsure:
         latest = {id_: _own(seen.get(id_), message) for id_, message in unsure.items()}
         places = {id_: at.place if (at := latest[id_]) else message.place for id_, message in unsure.items()}
@@ -108,11 +108,11 @@ def phases(queue: Queue, ids: Sequence[str]) -> dict[str, MessageStatus]:
             place = places[id_]
             entry = entries.get(place) if place else None
             if entry is not None and entry.nonce == message.nonce:
-                found[id_] = _phase(entry, now)
+                found[id_] = _status_of(entry, now)
             else:
                 gone[id_] = message
         # As in `locate`: gone counts only when, read after it, the place is still the same.
-        seen = store.get_all_whereabouts(list(gone))
+        seen = store.get_locations(list(gone))
         for id_, message in gone.items():
             if _own(seen.get(id_), message) == latest[id_]:
                 found[id_] = _ended(latest[id_])
@@ -120,18 +120,18 @@ def phases(queue: Queue, ids: Sequence[str]) -> dict[str, MessageStatus]:
     return found
 
 
-def _ended(whereabouts: MessageLocation | None) -> MessageStatus:
-    if whereabouts and whereabouts.dead_letter:
+def _ended(location: MessageLocation | None) -> MessageStatus:
+    if location and location.dead_letter:
         return MessageStatus.DEAD
-    return MessageStatus.PURGED if whereabouts and whereabouts.purged_at else MessageStatus.DONE
+    return MessageStatus.PURGED if location and location.purged_at else MessageStatus.DONE
 
 
-def _own(whereabouts: MessageLocation | None, message: Message) -> MessageLocation | None:
+def _own(location: MessageLocation | None, message: Message) -> MessageLocation | None:
     """A message replaced after its window leaves its predecessor's record behind: that is not ours."""
-    return whereabouts if whereabouts and whereabouts.nonce == message.nonce else None
+    return location if location and location.nonce == message.nonce else None
 
 
-def _phase(entry: Entry, now: int) -> MessageStatus:
+def _status_of(entry: Entry, now: int) -> MessageStatus:
     if entry.live(now):
-        return MessageStatus.CLAIMED
-    return MessageStatus.WAITING if entry.due > now else MessageStatus.READY
+        return MessageStatus.IN_FLIGHT
+    return MessageStatus.SCHEDULED if entry.due > now else MessageStatus.READY

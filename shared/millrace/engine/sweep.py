@@ -26,7 +26,7 @@ class Swept:
     """What a sweep did."""
 
     buried: int
-    mended: int  #: credits found lost and returned to the queue
+    repaired: int  #: credits found lost and returned to the queue
 
 
 def sweep(queue: Queue, owner: str = "sweep") -> Swept:
@@ -52,7 +52,7 @@ def repair_depth(queue: Queue) -> int:
     surplus = before.depth - counted - before.spendable_grants(now) - booked
     if surplus <= 0 or after.epoch != before.epoch:
         return 0
-    return surplus if queue.store.mend_depth(after, surplus, now) else 0
+    return surplus if queue.store.repair_depth(after, surplus, now) else 0
 
 
 def _worth_counting(queue: Queue, state: QueueState) -> bool:

@@ -21,8 +21,8 @@ def read_workflow_state(queue: Queue, entry: Entry) -> WorkflowState:
 
 def own_workflow_state(records: Records, nonce: str) -> WorkflowState:
     """The document of the message with this nonce: one sent again after its window begins with an empty one."""
-    document = records.document
-    return document if document and document.nonce == nonce else WorkflowState(b"", 0)
+    workflow_state = records.workflow_state
+    return workflow_state if workflow_state and workflow_state.nonce == nonce else WorkflowState(b"", 0)
 
 
 def write_workflow_state(queue: Queue, entry: Entry, content: bytes, version: int) -> WorkflowState:
@@ -32,10 +32,10 @@ def write_workflow_state(queue: Queue, entry: Entry, content: bytes, version: in
     """
     if len(content) > MAX_STATE_BYTES:
         raise InvalidField("state", f"{len(content)} bytes", f"at most {MAX_STATE_BYTES} bytes")
-    document = WorkflowState(content, version + 1, queue.spec.whereabouts_ttl(entry.enqueued_at), entry.nonce)
-    outcome = queue.store.put_document(entry, document, queue.now())
+    workflow_state = WorkflowState(content, version + 1, queue.spec.location_ttl(entry.enqueued_at), entry.nonce)
+    outcome = queue.store.put_workflow_state(entry, workflow_state, queue.now())
     if isinstance(outcome, Applied):
-        return document
+        return workflow_state
     if isinstance(outcome, Refused):
         if outcome.current is None:
             raise stale(queue, entry)

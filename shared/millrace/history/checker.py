@@ -108,10 +108,10 @@ class _Life:
     def sent_at(self) -> int:
         return min(record.at if record.sent is None else record.sent for record in self.of[HistoryEvent.ACCEPTED])
 
-    def phase(self, phases: Mapping[str, str] | None) -> str:
+    def status(self, statuses: Mapping[str, str] | None) -> str:
         """How the message stands: by the table, or by the records alone."""
-        if phases is not None:
-            return phases.get(self.message, "missing")
+        if statuses is not None:
+            return statuses.get(self.message, "missing")
         for event in (HistoryEvent.DEAD, HistoryEvent.DONE, HistoryEvent.PURGED):
             if self.of[event]:
                 return event.value
@@ -122,8 +122,8 @@ class _Life:
         sent = max((record.version for record in self.of[HistoryEvent.ENDING]), default=-1)
         return sent >= max((record.version for record in self.of[HistoryEvent.STARTED]), default=0)
 
-    def unanswered(self, phases: Mapping[str, str] | None) -> bool:
-        return self.phase(phases) == "done" and not self.ends and bool(self.of[HistoryEvent.ENDING])
+    def unanswered(self, statuses: Mapping[str, str] | None) -> bool:
+        return self.status(statuses) == "done" and not self.ends and bool(self.of[HistoryEvent.ENDING])
 
     def repeats(self) -> int:
         over = {record.version for event in (HistoryEvent.FAILED, HistoryEvent.RELEASED) for record in self.of[event]}
@@ -135,13 +135,13 @@ def check_history(
     records: Iterable[HistoryRecord],
     *,
     ordering: Ordering = Ordering.UNORDERED,
-    phases: Mapping[str, str] | None = None,
+    statuses: Mapping[str, str] | None = None,
     complete: bool = True,
     skew_ms: int = 0,
 ) -> Verdict:
     """Hold a history against the promises. Pure: it reads nothing but what it is given.
 
-    `phases` is what the table says of each message ("done", "dead", "purged"; anything else is unfinished). Without
+    `statuses` is what the table says of each message ("done", "dead", "purged"; anything else is unfinished). Without
     it an ack that never got its answer counts as done. A message that has not ended is lost where the history is
     `complete`, else unfinished. Clocks may differ by `skew_ms`: what lies closer together is not judged by its time.
     """
@@ -152,16 +152,16 @@ def check_history(
     findings: list[BrokenPromise] = []
     for life in lives.values():
         if complete:
-            findings += _check_end(life, phases)
-        findings += [*_check_ends(life, phases), *_check_refusals(life), *_check_starts(life, skew_ms)]
+            findings += _check_end(life, statuses)
+        findings += [*_check_ends(life, statuses), *_check_refusals(life), *_check_starts(life, skew_ms)]
     if ordering.ordered:
         findings += _check_order(lives.values(), ordering, skew_ms)
-    return _verdict(list(lives.values()), phases, findings)
+    return _verdict(list(lives.values()), statuses, findings)
 
 
-def _verdict(lives: list[_Life], phases: Mapping[str, str] | None, findings: list[BrokenPromise]) -> Verdict:
-    stands = Counter(life.phase(phases) for life in lives)
-    unfinished = [life.message for life in lives if life.phase(phases) not in ("done", "dead", "purged")]
+def _verdict(lives: list[_Life], statuses: Mapping[str, str] | None, findings: list[BrokenPromise]) -> Verdict:
+    stands = Counter(life.status(statuses) for life in lives)
+    unfinished = [life.message for life in lives if life.status(statuses) not in ("done", "dead", "purged")]
     return Verdict(
         accepted=sum(bool(life.of[HistoryEvent.ACCEPTED]) for life in lives),
         started=sum(len(life.of[HistoryEvent.STARTED]) for life in lives),
@@ -169,33 +169,33 @@ def _verdict(lives: list[_Life], phases: Mapping[str, str] | None, findings: lis
         dead=stands["dead"],
         purged=stands["purged"],
         unfinished=tuple(unfinished),
-        unanswered=sum(life.unanswered(phases) for life in lives),
+        unanswered=sum(life.unanswered(statuses) for life in lives),
         repeats=sum(life.repeats() for life in lives),
         stale=sum(len(life.of[HistoryEvent.STALE]) for life in lives),
         findings=tuple(findings),
     )
 
 
-def _check_end(life: _Life, phases: Mapping[str, str] | None) -> Iterator[BrokenPromise]:
+def _check_end(life: _Life, statuses: Mapping[str, str] | None) -> Iterator[BrokenPromise]:
     """Accepted means: it ends. The table alone cannot tell a lost entry from a finished one: somebody must have
     sent the ack."""
-    phase = life.phase(phases)
+    status = life.status(statuses)
     accepted = life.of[HistoryEvent.ACCEPTED]
-    if (accepted or life.ends) and phase not in ("done", "dead", "purged"):
-        yield BrokenPromise(Fault.LOST, life.message, f"it is {phase}; {_shown(accepted + life.starts)}")
-    if phase == "done" and accepted and not (life.ends or life.of[HistoryEvent.ENDING]):
+    if (accepted or life.ends) and status not in ("done", "dead", "purged"):
+        yield BrokenPromise(Fault.LOST, life.message, f"it is {status}; {_shown(accepted + life.starts)}")
+    if status == "done" and accepted and not (life.ends or life.of[HistoryEvent.ENDING]):
         yield BrokenPromise(Fault.NEVER_ACKED, life.message, f"{len(life.of[HistoryEvent.STARTED])} runs")
 
 
-def _check_ends(life: _Life, phases: Mapping[str, str] | None) -> Iterator[BrokenPromise]:
+def _check_ends(life: _Life, statuses: Mapping[str, str] | None) -> Iterator[BrokenPromise]:
     """It ends once: as done or as a dead letter, by one claim. An ack that succeeded may be repeated by its claim."""
     done, dead = life.of[HistoryEvent.DONE], life.of[HistoryEvent.DEAD]
-    phase = life.phase(phases)
+    status = life.status(statuses)
     for ends in (done, dead):
         if len({(record.version, record.owner) for record in ends}) > 1:
             yield BrokenPromise(Fault.ENDED_TWICE, life.message, _shown(ends))
-    if (done and dead) or (done and phase == "dead") or (dead and phase == "done"):
-        yield BrokenPromise(Fault.DONE_AND_DEAD, life.message, f"{_shown(life.ends)}; the table says {phase}")
+    if (done and dead) or (done and status == "dead") or (dead and status == "done"):
+        yield BrokenPromise(Fault.DONE_AND_DEAD, life.message, f"{_shown(life.ends)}; the table says {status}")
 
 
 def _check_refusals(life: _Life) -> Iterator[BrokenPromise]:

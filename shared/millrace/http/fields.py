@@ -37,7 +37,7 @@ class Text:
     """A string, by the length of its UTF-8 bytes and, where given, a pattern or a list of words."""
 
     most: int = 256
-    least: int = 0
+    min_: int = 0
     pattern: str = ""
     words: tuple[str, ...] = ()
     meaning: str = ""
@@ -52,19 +52,19 @@ class Text:
             return value in self.words
         size = len(value.encode("utf-8", "surrogatepass"))
         sound = not any("\ud800" <= character <= "\udfff" for character in value)
-        return sound and self.least <= size <= self.most and bool(re.fullmatch(self.pattern or r"(?s:.*)", value))
+        return sound and self.min_ <= size <= self.most and bool(re.fullmatch(self.pattern or r"(?s:.*)", value))
 
     def _allowed(self) -> str:
         if self.words:
             return "one of " + ", ".join(self.words)
-        return f"{self.least} to {self.most} bytes of text" + (f" like {self.pattern}" if self.pattern else "")
+        return f"{self.min_} to {self.most} bytes of text" + (f" like {self.pattern}" if self.pattern else "")
 
     def schema(self) -> Schema:
         if self.words:
             return _described({"type": "string", "enum": list(self.words)}, self.meaning)
         described: Schema = {"type": "string", "maxLength": self.most}
-        if self.least:
-            described["minLength"] = self.least
+        if self.min_:
+            described["minLength"] = self.min_
         if self.pattern:
             described["pattern"] = f"^{self.pattern}$"
         return _described(described, self.meaning)
@@ -74,7 +74,7 @@ class Text:
 class Whole:
     """A whole number within its bounds; text serves as well where the value comes from a URL."""
 
-    least: int
+    min_: int
     most: int
     meaning: str = ""
 
@@ -83,12 +83,12 @@ class Whole:
             value = int(value)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if not isinstance(value, int) or isinstance(value, bool) or not self.least <= value <= self.most:
-            raise InvalidField(path, f"{_shown(value)} is out of range", f"{self.least} to {self.most}")
+        if not isinstance(value, int) or isinstance(value, bool) or not self.min_ <= value <= self.most:
+            raise InvalidField(path, f"{_shown(value)} is out of range", f"{self.min_} to {self.most}")
         return value
 
     def schema(self) -> Schema:
-        return _described({"type": "integer", "minimum": self.least, "maximum": self.most}, self.meaning)
+        return _described({"type": "integer", "minimum": self.min_, "maximum": self.most}, self.meaning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,18 +181,18 @@ class ListOf:
 
     item: Kind
     most: int
-    least: int = 0
+    min_: int = 0
     meaning: str = ""
 
     def read(self, path: str, value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list) or not self.least <= len(value) <= self.most:
-            raise InvalidField(path, f"{_shown(value)} does not fit", f"a list of {self.least} to {self.most}")
+        if not isinstance(value, list) or not self.min_ <= len(value) <= self.most:
+            raise InvalidField(path, f"{_shown(value)} does not fit", f"a list of {self.min_} to {self.most}")
         return tuple(self.item.read(f"{path}[{number}]", item) for number, item in enumerate(value))
 
     def schema(self) -> Schema:
         described: Schema = {"type": "array", "items": self.item.schema(), "maxItems": self.most}
-        if self.least:
-            described["minItems"] = self.least
+        if self.min_:
+            described["minItems"] = self.min_
         return _described(described, self.meaning)
 
 

@@ -46,5 +46,5 @@ def item_of(status: int, outcome: Mapping[str, Any] | BaseException, correlation
     """One line of a batch's answer: what it would have been alone."""
     if isinstance(outcome, BaseException):
         described = problem(outcome, correlation_id)
-        return {"status": described.status, "problem": described.document}
-    return {"status": status, **outcome}
+        return {"http_status": described.status, "problem": described.document}
+    return {"http_status": status, **outcome}

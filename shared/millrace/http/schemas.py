@@ -74,7 +74,7 @@ RECEIPT = record(
         "correlation_id": text(),
         "idempotency_key": text("Empty where none was given."),
         "duplicate": {"type": "boolean", "description": "The key was there before: this is that message."},
-        "phase": {"type": "string", "enum": list(MessageStatus)},
+        "status": {"type": "string", "enum": list(MessageStatus)},
         **bytes_schemas("result", "What the finished message gave"),
     },
     optional=("result", "result_base64"),
@@ -87,7 +87,7 @@ def show_receipt(receipt: Receipt) -> JsonObject:
         "correlation_id": receipt.correlation_id,
         "idempotency_key": receipt.idempotency_key,
         "duplicate": receipt.duplicate,
-        "phase": receipt.phase.value,
+        "status": receipt.status.value,
         **show_bytes("result", receipt.result or None),
     }
 
@@ -184,7 +184,7 @@ STATUS = record(
     {
         "message_id": text(),
         "queue": text(),
-        "phase": {"type": "string", "enum": list(MessageStatus)},
+        "status": {"type": "string", "enum": list(MessageStatus)},
         "correlation_id": text(),
         **MESSAGE_MEMBERS,
         "entry": {"anyOf": [ENTRY, {"type": "null"}]},
@@ -202,13 +202,13 @@ def show_status(found: Status) -> JsonObject:
     return {
         "message_id": found.message.id,
         "queue": found.message.queue,
-        "phase": found.phase.value,
+        "status": found.status.value,
         "correlation_id": found.message.correlation_id,
         **show_message(found.message),
         "entry": show_entry(found.entry) if found.entry else None,
         "history": [show_attempt(attempt) for attempt in found.history],
         "finished_at": rfc3339(result.finished_at) if result else None,
-        "dead_letter": letter_id(found.dead_letter) if found.dead_letter else None,
+        "dead_letter": dead_letter_id(found.dead_letter) if found.dead_letter else None,
         **show_bytes("result", (result.snapshot or None) if result else None),
     }
 
@@ -234,27 +234,27 @@ LETTER_MEMBERS: dict[str, Schema] = {
 LETTER = record(LETTER_MEMBERS)
 
 
-def letter_id(sk: str) -> str:
+def dead_letter_id(sk: str) -> str:
     """A dead letter's id as answers show it: fit for a path without escaping."""
     return sk.replace("#", ".")
 
 
-def show_letter(letter: DeadLetter) -> JsonObject:
+def show_dead_letter(dead_letter: DeadLetter) -> JsonObject:
     return {
-        "id": letter_id(letter.sk),
-        "message_id": letter.message.id,
-        "correlation_id": letter.message.correlation_id,
-        **show_message(letter.message),
-        "failed_at": rfc3339(letter.failed_at),
-        "reason": letter.reason.value,
-        "error_type": letter.error_type,
-        "error": letter.error,
-        "attempts": letter.attempts,
-        "deliveries": letter.deliveries,
-        "priority": letter.priority,
-        "key": letter.key,
-        "project": letter.project,
-        "labels": list(letter.labels),
-        "replayed_at": rfc3339(letter.replayed_at),
-        "replayed_as": letter.replayed_as or None,
+        "id": dead_letter_id(dead_letter.sk),
+        "message_id": dead_letter.message.id,
+        "correlation_id": dead_letter.message.correlation_id,
+        **show_message(dead_letter.message),
+        "failed_at": rfc3339(dead_letter.failed_at),
+        "reason": dead_letter.reason.value,
+        "error_type": dead_letter.error_type,
+        "error": dead_letter.error,
+        "attempts": dead_letter.attempts,
+        "deliveries": dead_letter.deliveries,
+        "priority": dead_letter.priority,
+        "key": dead_letter.key,
+        "project": dead_letter.project,
+        "labels": list(dead_letter.labels),
+        "replayed_at": rfc3339(dead_letter.replayed_at),
+        "replayed_as": dead_letter.replayed_as or None,
     }

@@ -30,7 +30,7 @@ class AdminJobKind(StrEnum):
     """What a job does."""
 
     REPLAY = "replay"  #: enqueue dead letters again
-    PURGE_LETTERS = "purge_dead_letters"  #: forget dead letters for good
+    PURGE_DEAD_LETTERS = "purge_dead_letters"  #: forget dead letters for good
     PURGE_QUEUE = "purge_queue"  #: take every message that nobody holds out of the queue for good
 
 

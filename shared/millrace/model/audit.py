@@ -47,10 +47,10 @@ class AuditEvent:
 class AuditLog(Protocol):
     """Where deeds are kept."""
 
-    def begin(self, deed: AuditEvent) -> None:
+    def begin(self, event: AuditEvent) -> None:
         """Write a deed that is about to be done."""
 
-    def end(self, deed: AuditEvent) -> bool:
+    def end(self, event: AuditEvent) -> bool:
         """Write its outcome, where none is there yet: whether this was the first."""
 
     def read(self, tenant: str, after: str, before: str, limit: int) -> Page[AuditEvent]:
@@ -69,9 +69,9 @@ class AuditFilter:
     outcome: str = ""
     subject: str = ""
 
-    def matches(self, deed: AuditEvent) -> bool:
+    def matches(self, event: AuditEvent) -> bool:
         wanted = (self.queue, self.action, self.token_id, self.outcome, self.subject)
-        found = (deed.queue, deed.action, deed.token_id, deed.outcome, deed.subject)
+        found = (event.queue, event.action, event.token_id, event.outcome, event.subject)
         return all(not want or want == has for want, has in zip(wanted, found, strict=True))
 
 
@@ -83,11 +83,11 @@ class AuditPage:
     next: str | None
 
 
-EVERY_DEED = AuditFilter()
+EVERY_EVENT = AuditFilter()
 
 
 def list_audit_events(
-    trail: AuditLog, tenant: str, *, only: AuditFilter = EVERY_DEED, limit: int = 50, cursor: str | None = None
+    audit_log: AuditLog, tenant: str, *, only: AuditFilter = EVERY_EVENT, limit: int = 50, cursor: str | None = None
 ) -> AuditPage:
     """A page of a tenant's deeds. It may hold fewer than `limit` and still go on, when little matches."""
     check_page(limit)
@@ -98,13 +98,13 @@ def list_audit_events(
     found: list[AuditEvent] = []
     scanned = 0
     while True:
-        page = trail.read(tenant, after, before, min(limit, 100))
+        page = audit_log.read(tenant, after, before, min(limit, 100))
         scanned += len(page.items)
-        for deed in page.items:
-            if only.matches(deed):
-                found.append(deed)
+        for event in page.items:
+            if only.matches(event):
+                found.append(event)
             if len(found) == limit:
-                return AuditPage(found, encode_cursor(scope, deed.sk))
+                return AuditPage(found, encode_cursor(scope, event.sk))
         if page.next is None:
             return AuditPage(found, None)
         if scanned >= SCAN_LIMIT:

@@ -191,6 +191,6 @@ class Records:
     """All that is stored under a message's id."""
 
     message: Message | None = None
-    whereabouts: MessageLocation | None = None
+    location: MessageLocation | None = None
     result: Result | None = None
-    document: WorkflowState | None = None
+    workflow_state: WorkflowState | None = None

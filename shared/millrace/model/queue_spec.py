@@ -101,6 +101,6 @@ class QueueSpec:
         keep = max(self.retention.max_age_seconds, self.idempotency.window_seconds)
         return received_at // 1000 + keep + WEEK_SECONDS
 
-    def whereabouts_ttl(self, received_at: int) -> int:
+    def location_ttl(self, received_at: int) -> int:
         """What says that a message moved or died must outlive the message, or a dead one would look done."""
         return self.message_ttl(received_at) + self.retention.dead_letter_seconds + WEEK_SECONDS

@@ -60,8 +60,8 @@ class QueueState:
     endings: Mapping[int, int] = field(default_factory=dict)  #: minute → messages done
     dead_days: Mapping[int, int] = field(default_factory=dict)  #: day of failure → dead letters still there
     pace_at: int = 0  #: when the next start is due under the queue's rate limit
-    mended_at: int = 0
-    openings: Mapping[str, BreakerState] = field(default_factory=dict)  #: target → its open circuit breaker
+    repaired_at: int = 0
+    breakers: Mapping[str, BreakerState] = field(default_factory=dict)  #: target → its open circuit breaker
 
     def spendable_grants(self, now: int) -> int:
         """Credits that somebody may still spend: at most as many as were granted lately."""
@@ -144,20 +144,20 @@ class PendingCounters:
     """The notes of one process, a page for each queue. Safe to share between threads."""
 
     def __init__(self) -> None:
-        self._pages: dict[tuple[str, str], PendingDelta] = {}
+        self._pending: dict[tuple[str, str], PendingDelta] = {}
         self._lock = threading.Lock()
 
     @contextmanager
-    def page(self, tenant: str, queue: str) -> Iterator[PendingDelta]:
+    def collect(self, tenant: str, queue: str) -> Iterator[PendingDelta]:
         """The open page, to write on."""
         with self._lock:
-            yield self._pages.setdefault((tenant, queue), PendingDelta())
+            yield self._pending.setdefault((tenant, queue), PendingDelta())
 
-    def turn(self, tenant: str, queue: str) -> PendingDelta:
+    def take_out(self, tenant: str, queue: str) -> PendingDelta:
         """Take the page out, for booking."""
         with self._lock:
-            return self._pages.pop((tenant, queue), PendingDelta())
+            return self._pending.pop((tenant, queue), PendingDelta())
 
     def holds(self, tenant: str, queue: str) -> bool:
         with self._lock:
-            return (tenant, queue) in self._pages
+            return (tenant, queue) in self._pending

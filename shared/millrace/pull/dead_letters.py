@@ -27,7 +27,7 @@ from millrace.http.schemas import (
     record,
     show_attempt,
     show_bytes,
-    show_letter,
+    show_dead_letter,
     text,
 )
 from millrace.model.body import BodyLost
@@ -45,15 +45,21 @@ SHOWN_BODY = 1024 * 1024
 LAST_TIME = 9_999_999_999_999
 
 
-def list_letters(service: Service, call: RouteCall) -> HttpResponse:
+def list_page(service: Service, call: RouteCall) -> HttpResponse:
     """A page of a queue's dead letters, newest first."""
-    asked, only = call.query, letter_filter(call.query)
+    asked, only = call.query, dead_letter_filter(call.query)
     page = {name: asked[name] for name in ("limit", "cursor") if name in asked}
-    letters = list_dead_letters(_queue(service, call), only=only, **page)
-    return HttpResponse(200, {"dead_letters": [show_letter(letter) for letter in letters.items], "next": letters.next})
+    dead_letters = list_dead_letters(_queue(service, call), only=only, **page)
+    return HttpResponse(
+        200,
+        {
+            "dead_letters": [show_dead_letter(dead_letter) for dead_letter in dead_letters.items],
+            "next": dead_letters.next,
+        },
+    )
 
 
-def letter_filter(asked: Mapping[str, Any]) -> DeadLetterFilter:
+def dead_letter_filter(asked: Mapping[str, Any]) -> DeadLetterFilter:
     """A filter from what a request asks for under the names of `FILTER`."""
     return DeadLetterFilter(
         failed_from=max(0, asked.get("failed_from", 0)),
@@ -67,23 +73,25 @@ def letter_filter(asked: Mapping[str, Any]) -> DeadLetterFilter:
 
 def show_one(service: Service, call: RouteCall) -> HttpResponse:
     """One dead letter, whole."""
-    queue, letter = _found(service, call)
-    body = show_bytes("body", _body(queue, letter))
-    return HttpResponse(200, {**show_letter(letter), "history": [show_attempt(a) for a in letter.history], **body})
+    queue, dead_letter = _found(service, call)
+    body = show_bytes("body", _body(queue, dead_letter))
+    return HttpResponse(
+        200, {**show_dead_letter(dead_letter), "history": [show_attempt(a) for a in dead_letter.history], **body}
+    )
 
 
-def _body(queue: Queue, letter: DeadLetter) -> bytes | None:
+def _body(queue: Queue, dead_letter: DeadLetter) -> bytes | None:
     try:
-        return body_of_dead_letter(queue, letter) if letter.message.body.size <= SHOWN_BODY else None
+        return body_of_dead_letter(queue, dead_letter) if dead_letter.message.body.size <= SHOWN_BODY else None
     except BodyLost:
         return None
 
 
 def replay_one(service: Service, call: RouteCall) -> HttpResponse:
     """Enqueue it again as a new message; once for each Idempotency-Key."""
-    queue, letter = _found(service, call)
+    queue, dead_letter = _found(service, call)
     job = call.headers.get("Idempotency-Key") or random_token(service.runtime.entropy)
-    receipt = replay(queue, letter, f"one:{job}")
+    receipt = replay(queue, dead_letter, f"one:{job}")
     service.notify(queue)
     return HttpResponse(
         202, {"ok": True, "new_message_id": receipt.message_id, "correlation_id": receipt.correlation_id}
@@ -92,8 +100,8 @@ def replay_one(service: Service, call: RouteCall) -> HttpResponse:
 
 def purge_one(service: Service, call: RouteCall) -> HttpResponse:
     """Forget a dead letter for good."""
-    queue, letter = _found(service, call)
-    purge_dead_letter(queue, letter.sk)
+    queue, dead_letter = _found(service, call)
+    purge_dead_letter(queue, dead_letter.sk)
     return HttpResponse(200, {"ok": True})
 
 
@@ -102,10 +110,10 @@ def _queue(service: Service, call: RouteCall) -> Queue:
 
 
 def _found(service: Service, call: RouteCall) -> tuple[Queue, DeadLetter]:
-    queue, letter_id = _queue(service, call), call.path["letter_id"]
-    found = LETTER_ID.fullmatch(letter_id)
+    queue, dead_letter_id = _queue(service, call), call.path["dead_letter_id"]
+    found = LETTER_ID.fullmatch(dead_letter_id)
     if found is None:
-        raise NotFound("dead letter", letter_id[:80])
+        raise NotFound("dead letter", dead_letter_id[:80])
     return queue, get_dead_letter(queue, f"{found[1]}#{found[2]}")
 
 
@@ -123,10 +131,10 @@ FILTER: Mapping[str, Kind] = {
 }
 _REPLAYED = record({"ok": {"type": "boolean"}, "new_message_id": text(), "correlation_id": text()})
 _PATH = "/v1/queues/{queue}/dead-letters"
-_ONE: Any = f"{_PATH}/{{letter_id}}"
+_ONE: Any = f"{_PATH}/{{dead_letter_id}}"
 _UNKNOWN = ("unknown_queue",)
 ROUTES: tuple[Route[Service], ...] = (
-    Route("GET", _PATH, "list_dead_letters", "Dead letters, newest first.", list_letters,
+    Route("GET", _PATH, "list_dead_letters", "Dead letters, newest first.", list_page,
           {200: RouteReply("A page.", page_of("dead_letters", LETTER))}, Scope.READ,
           query={**FILTER, **PAGE}, refuses=("invalid_cursor", *_UNKNOWN)),
     Route("GET", _ONE, "show_dead_letter", "One dead letter, whole.", show_one,

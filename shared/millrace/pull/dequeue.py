@@ -83,7 +83,7 @@ def dequeue(service: Service, call: RouteCall) -> HttpResponse:
         # Nobody will hear of these claims: give them back, so that they need not run out.
         release(queue, [held.entry for held in claimed.claims])
         raise
-    queue.tell(HistoryEvent.STARTED, [held.entry for held in claimed.claims])
+    queue.record(HistoryEvent.STARTED, [held.entry for held in claimed.claims])
     return HttpResponse(200, {"messages": shown, "next_at": rfc3339(claimed.next_at)})
 
 

@@ -85,11 +85,11 @@ class Dispatcher:
     def __init__(
         self,
         *,
-        pace: PollSchedule = LONE,
+        schedule: PollSchedule = LONE,
         max_waiting: int = MAX_WAITING,
         condition: ConditionFactory = threading.Condition,
     ) -> None:
-        self._pace = pace
+        self._schedule = schedule
         self._max_waiting = max_waiting
         self._condition = condition
         self._lines: dict[tuple[str, str], _WaitingLine] = {}
@@ -104,7 +104,7 @@ class Dispatcher:
             if len(line.waiters) >= self._max_waiting:
                 raise TooManyWaiting(queue.spec.name, self._max_waiting)
             now = queue.now()
-            if not line.waiters and now - line.look_at > self._pace.intervals_ms[-1]:
+            if not line.waiters and now - line.look_at > self._schedule.intervals_ms[-1]:
                 line.unseen, line.idle = True, 0
             waiter = _Waiter(demand, now + wait_ms, self._condition(line.lock))
             line.waiters.append(waiter)
@@ -164,11 +164,11 @@ class Dispatcher:
 
     def _lead(self, queue: Queue, line: _WaitingLine, leader: _Waiter, *, sure: bool) -> None:
         """One look for the whole line, and when the next one is due."""
-        found, there, next_at = False, sure, None
+        found, existing, next_at = False, sure, None
         try:
             if not sure:
-                there, next_at = self._peek(queue, line)
-            if there:
+                existing, next_at = self._peek(queue, line)
+            if existing:
                 found, next_at = self._serve(queue, line, leader)
         finally:
             with line.lock:
@@ -176,25 +176,25 @@ class Dispatcher:
                 if found:
                     line.sure_at, line.idle = 0, 0
                 else:
-                    line.look_at = self._next_look(line, queue.now(), next_at, there=there and not sure)
+                    line.look_at = self._next_look(line, queue.now(), next_at, existing=existing and not sure)
                     line.idle += 1
 
-    def _next_look(self, line: _WaitingLine, now: int, next_at: int | None, *, there: bool) -> int:
-        intervals = self._pace.intervals_ms
+    def _next_look(self, line: _WaitingLine, now: int, next_at: int | None, *, existing: bool) -> int:
+        intervals = self._schedule.intervals_ms
         interval = intervals[min(line.idle, len(intervals) - 1)]
-        if there:
+        if existing:
             # Seen and not to be had: paused, held, not committed yet, or not what these consumers want.
             return now + min(FIRST_RETRY_MS << min(line.idle, 10), intervals[-1])
         return now + interval if next_at is None else min(now + interval, max(next_at, now + FIRST_RETRY_MS))
 
     def _peek(self, queue: Queue, line: _WaitingLine) -> tuple[bool, int | None]:
         partitions = queue.partitions()
-        everywhere, line.unseen = self._pace.every_shard or line.unseen, False
+        everywhere, line.unseen = self._schedule.every_shard or line.unseen, False
         if not everywhere:
             line.shard = (line.shard + 1) % len(partitions)
             partitions = [partitions[line.shard]]
         seen = [_peek(queue, pk) for pk in partitions]
-        return any(there for there, _ in seen), min((at for _, at in seen if at is not None), default=None)
+        return any(existing for existing, _ in seen), min((at for _, at in seen if at is not None), default=None)
 
     def _serve(self, queue: Queue, line: _WaitingLine, leader: _Waiter) -> tuple[bool, int | None]:
         """Claim for each in line, by its own demand: whether anybody got something, else when that may be.

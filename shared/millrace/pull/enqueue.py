@@ -125,7 +125,7 @@ def _accepted(queue: Queue, receipt: Receipt) -> HttpResponse:
 
 
 def _status_of(receipt: Receipt) -> int:
-    return 200 if receipt.phase.ended else 202
+    return 200 if receipt.status.ended else 202
 
 
 def _draft(queue: Queue, call: RouteCall, given: Mapping[str, Any], path: str) -> Draft:
@@ -159,8 +159,8 @@ _ACCEPTED = {
     202: RouteReply("Accepted: it will end as done or as a dead letter.", RECEIPT, headers=_LOCATION),
 }
 _ITEM = {"anyOf": [
-    record({"status": number(), **RECEIPT["properties"]}, optional=("result", "result_base64")),
-    record({"status": number(), "problem": {"$ref": "#/components/schemas/Problem"}}),
+    record({"http_status": number(), **RECEIPT["properties"]}, optional=("result", "result_base64")),
+    record({"http_status": number(), "problem": {"$ref": "#/components/schemas/Problem"}}),
 ]}  # fmt: skip
 _REFUSES = ("unknown_queue", "body_too_large", "invalid_message", "queue_full")
 ROUTES: tuple[Route[Service], ...] = (

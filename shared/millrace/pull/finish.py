@@ -212,8 +212,8 @@ def _routes(verb: Verb) -> Iterator[Route[Service]]:
     refuses = ("unknown_queue", "stale_claim")
     alone = record({**_DONE, **verb.shows})
     line = {"anyOf": [
-        record({"status": number(), **_DONE, **verb.shows}),
-        record({"status": number(), "problem": {"$ref": "#/components/schemas/Problem"}}),
+        record({"http_status": number(), **_DONE, **verb.shows}),
+        record({"http_status": number(), "problem": {"$ref": "#/components/schemas/Problem"}}),
     ]}  # fmt: skip
     yield Route(
         "POST", path, verb.name, verb.summary, verb.one, {200: RouteReply("It is so.", alone)}, Scope.CONSUME,

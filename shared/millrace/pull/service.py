@@ -24,13 +24,13 @@ class Service:
         definitions: Definitions,
         tokens: Tokens,
         dispatcher: Dispatcher | None = None,
-        trail: AuditLog | None = None,
+        audit_log: AuditLog | None = None,
     ) -> None:
         self.runtime = runtime
         self.definitions = definitions
         self.tokens = tokens
         self.dispatcher = dispatcher or Dispatcher()
-        self.trail = trail  #: where changes by operators are noted
+        self.audit_log = audit_log  #: where changes by operators are noted
         self.handles = Handles(lambda: tokens.claim_key(runtime.entropy(32)))
         self._queues: dict[tuple[str, str], Queue] = {}
         self._lock = threading.Lock()

@@ -21,7 +21,7 @@ from millrace.definitions import load
 from millrace.engine.dead_letters import DeadLetterFilter
 from millrace.spark.connection import TableConnection
 from millrace.spark.dead_letters import LINES_DDL, Replay, dead_letter_rows, read_dead_letters
-from millrace.spark.enqueue import Tallies, TallyParam, WritePlan, shape_rows, task_count, write_rows
+from millrace.spark.enqueue import RunCounts, RunCountsParam, WritePlan, shape_rows, task_count, write_rows
 from millrace.spark.lookup import MISSING, Lookup, find_statuses
 from millrace.spark.progress import watched
 from millrace.spark.report import Summary, count_outcomes, keep_outcomes, keep_rejects, keep_summary
@@ -31,9 +31,9 @@ from millrace.spark.sources import Format, RowSource, read_items, read_source
 from millrace.spark.work_items import ItemState, derive_states, find_cycles, read_fields, ready_rows
 from millrace.spark.writer import Writing
 
-#: How a message's phase is called when a source is held against the queue.
+#: How a message's status is called when a source is held against the queue.
 STANDINGS = {
-    "missing": MISSING, "ready": "queued", "waiting": "queued", "claimed": "queued", "done": "done", "dead": "dead",
+    "missing": MISSING, "ready": "queued", "scheduled": "queued", "in_flight": "queued", "done": "done", "dead": "dead",
     "purged": "purged", "filtered": "filtered",
 }  # fmt: skip
 
@@ -85,21 +85,21 @@ def _write(
     details: dict[str, Any] | None = None,
 ) -> Summary:
     """Write, keep the report, sum it up."""
-    tally = job.spark.sparkContext.accumulator({}, TallyParam())
-    outcomes = write_rows(shaped, plan, tasks, tally)
-    with watched(job.spark, tally, job.say):
+    run_counts = job.spark.sparkContext.accumulator({}, RunCountsParam())
+    outcomes = write_rows(shaped, plan, tasks, run_counts)
+    with watched(job.spark, run_counts, job.say):
         kept = keep_outcomes(outcomes, job.place)
     counts, reasons = count_outcomes(kept, [outcome.value for outcome in RowOutcome])
     if counts[RowOutcome.REJECTED]:
         keep_rejects(kept, job.place, lines=lines)
-    summary = Summary(action, job.run, job.queue, counts, reasons, _spent(tally.value), details or {})
+    summary = Summary(action, job.run, job.queue, counts, reasons, _spent(run_counts.value), details or {})
     keep_summary(job.spark, summary, job.place)
     return summary
 
 
-def _spent(tally: Tallies) -> dict[str, float]:
+def _spent(counts: RunCounts) -> dict[str, float]:
     """Of all tries of all tasks: what DynamoDB charged, or what its rules say where it does not tell."""
-    return {name: tally.get(name, 0.0) for name in ("units", "throttled", "waited_s")}
+    return {name: counts.get(name, 0.0) for name in ("units", "throttled", "waited_s")}
 
 
 def replay_dead_letters(
@@ -141,7 +141,7 @@ def _preview(job: BulkRun, shaped: DataFrame) -> Summary:
     """What would be replayed, by what went wrong."""
 
     def of(name: str) -> Any:
-        return F.coalesce(F.get_json_object("letter", f"$.Item.{name}.S"), F.lit(""))
+        return F.coalesce(F.get_json_object("dead_letter", f"$.Item.{name}.S"), F.lit(""))
 
     groups = (
         shaped.where("reason is null")
@@ -173,7 +173,7 @@ def reconcile_source(job: BulkRun, source: RowSource) -> Summary:
             "tenant",
             F.when(F.col("reason").isNull(), F.col("id")).alias("message_id"),
             "idempotency_key",
-            F.coalesce(names[F.col("phase")], F.lit(RowOutcome.REJECTED.value)).alias("outcome"),
+            F.coalesce(names[F.col("status")], F.lit(RowOutcome.REJECTED.value)).alias("outcome"),
             "reason",
             "raw",
         )
@@ -197,10 +197,10 @@ def derive_queue(job: BulkRun, folder: str) -> Summary:
     candidates = shape_rows(ready_rows(states), job.shape()).persist()
     found = find_statuses(candidates, job.look(), tasks).persist()
     try:
-        missing = found.where(F.col("phase") == MISSING).select("tenant", "id")
+        missing = found.where(F.col("status") == MISSING).select("tenant", "id")
         fresh = candidates.join(missing, ["tenant", "id"], "left_semi")
         rejected = candidates.where("reason is not null")
-        queued = {row["phase"]: row["count"] for row in found.groupBy("phase").count().collect()}
+        queued = {row["status"]: row["count"] for row in found.groupBy("status").count().collect()}
         details = _derived(job, states, queued)
         return _write(job, "derive", fresh.unionByName(rejected), job.plan(job.shape()), tasks, details=details)
     finally:
@@ -208,7 +208,7 @@ def derive_queue(job: BulkRun, folder: str) -> Summary:
             kept.unpersist()
 
 
-def _derived(job: BulkRun, states: DataFrame, phases: dict[str, int]) -> dict[str, Any]:
+def _derived(job: BulkRun, states: DataFrame, statuses: dict[str, int]) -> dict[str, Any]:
     """What there is to say of the folder: how many items are in which state, and what is wrong with which."""
     states.select("path", "id", "state", "reason").write.mode("overwrite").parquet(f"{job.place}/items")
     counted = {row["state"]: row["count"] for row in states.groupBy("state").count().collect()}
@@ -216,7 +216,7 @@ def _derived(job: BulkRun, states: DataFrame, phases: dict[str, int]) -> dict[st
     wrong = states.where(F.col("state").isin(ItemState.MALFORMED, ItemState.DUPLICATE, ItemState.MISSING_DEPENDENCY))
     return {
         "items": {state.value: counted.get(state.value, 0) for state in ItemState},
-        "already_there": {phase: count for phase, count in phases.items() if phase != MISSING},
+        "already_there": {status: count for status, count in statuses.items() if status != MISSING},
         "cycles": cycles,
         "problems": [
             {"file": row["path"], "id": row["id"], "state": row["state"], "reason": row["reason"]}

@@ -53,7 +53,7 @@ def read_dead_letters(replay: Replay, batches: Iterable[pa.RecordBatch]) -> Iter
             while position is not None:
                 page = runtime.store.read_dead_letters(replay.tenant, replay.queue, position, upto, PAGE)
                 position = page.next
-                lines = [export_line(letter) for letter in page.items]
+                lines = [export_line(dead_letter) for dead_letter in page.items]
                 if lines:
                     names = pa.array([replay.connection.dead_letter_table] * len(lines), pa.string())
                     blocks = pa.array([0] * len(lines), pa.int64())
@@ -83,45 +83,45 @@ def _row(replay: Replay, queue: Queue, position: Position, line: str) -> Row | N
     if not line.strip():
         return None
     try:
-        letter = exported_dead_letter(line)
+        dead_letter = exported_dead_letter(line)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return rejected(position, replay.tenant, "invalid_message: no line of a dead-letter export", line.encode())
-    message = letter.message
+    message = dead_letter.message
     if (message.tenant, message.queue) != (queue.tenant, queue.spec.name):
         return None
-    in_time = replay.only.failed_from <= letter.failed_at < replay.only.failed_before
-    if not in_time or not replay.only.matches(letter) or letter.ttl * 1000 <= replay.now:
+    in_time = replay.only.failed_from <= dead_letter.failed_at < replay.only.failed_before
+    if not in_time or not replay.only.matches(dead_letter) or dead_letter.ttl * 1000 <= replay.now:
         return None
     # The body may lie in a blob; whoever writes the row reads it then.
-    own_key = replay_key(letter, replay.job)
+    system_key = replay_key(dead_letter, replay.job)
     return Row(
         position,
         queue.tenant,
-        keyed_message_id(queue.tenant, queue.spec.name, own_key),
-        replay_draft(queue, letter, b""),
-        own_key=own_key,
-        letter=line,
+        keyed_message_id(queue.tenant, queue.spec.name, system_key),
+        replay_draft(queue, dead_letter, b""),
+        system_key=system_key,
+        dead_letter=line,
     )
 
 
 def with_body(queue: Queue, row: Row) -> Row:
     """The row of a letter with the letter's body, fit to be written. Raises StoreUnavailable or BodyLost."""
-    letter = exported_dead_letter(row.letter)
-    draft = replay_draft(queue, letter, read_body(letter.message.body, queue.runtime.blobs))
+    dead_letter = exported_dead_letter(row.dead_letter)
+    draft = replay_draft(queue, dead_letter, read_body(dead_letter.message.body, queue.runtime.blobs))
     return replace(row, draft=replace(draft, run=row.draft.run))
 
 
 def mark_replayed(queue: Queue, row: Row) -> None:
     """Note on the letter what became of it. A lost note costs nothing: the new message tells as well."""
     replayed = replace(
-        exported_dead_letter(row.letter), replayed_at=queue.now(), replayed_as=row.id, replay_job=row.draft.run
+        exported_dead_letter(row.dead_letter), replayed_at=queue.now(), replayed_as=row.id, replay_job=row.draft.run
     )
     with suppress(StoreUnavailable):
         queue.store.mark_replayed(replayed)
 
 
-def export_line(letter: DeadLetter) -> str:
-    return json.dumps({"Item": dead_letter_item(letter)}, default=_encoded, separators=(",", ":"))
+def export_line(dead_letter: DeadLetter) -> str:
+    return json.dumps({"Item": dead_letter_item(dead_letter)}, default=_encoded, separators=(",", ":"))
 
 
 def exported_dead_letter(line: str) -> DeadLetter:

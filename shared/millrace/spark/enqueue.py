@@ -31,16 +31,16 @@ UNKNOWN = 2**62
 #: Tasks for such a source: a few for each core, so that one slow task does not hold up the end.
 TASKS_PER_SLOT = 4
 
-Tallies = dict[str, float]
+RunCounts = dict[str, float]
 
 
-class TallyParam(AccumulatorParam[Tallies]):
+class RunCountsParam(AccumulatorParam[RunCounts]):
     """Sums by name, of finished tasks: for progress only, since a repeated task counts twice."""
 
-    def zero(self, value: Tallies) -> Tallies:  # noqa: ARG002 (Spark's signature)
+    def zero(self, value: RunCounts) -> RunCounts:  # noqa: ARG002 (Spark's signature)
         return {}
 
-    def addInPlace(self, value1: Tallies, value2: Tallies) -> Tallies:  # noqa: N802 (Spark's name)
+    def addInPlace(self, value1: RunCounts, value2: RunCounts) -> RunCounts:  # noqa: N802 (Spark's name)
         for name, number in value2.items():
             value1[name] = value1.get(name, 0) + number
         return value1
@@ -69,7 +69,7 @@ def shape_rows(rows: DataFrame, shape: Shape) -> DataFrame:
 
 
 def write_rows(
-    shaped: DataFrame, plan: WritePlan, tasks: int, progress: Accumulator[Tallies] | None = None
+    shaped: DataFrame, plan: WritePlan, tasks: int, progress: Accumulator[RunCounts] | None = None
 ) -> DataFrame:
     """Shaped rows as outcomes. Whoever runs an action on it writes: run exactly one."""
     spark = shaped.sparkSession
@@ -116,24 +116,24 @@ def task_count(rows: DataFrame, given: int | None) -> int:
 
 
 def write_batches(
-    plan: WritePlan, progress: Accumulator[Tallies] | None, batches: Iterable[pa.RecordBatch]
+    plan: WritePlan, progress: Accumulator[RunCounts] | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """What one task does, on an executor; the plan's rates are this task's share."""
     line = connect(plan.connection)
-    pace = line.client.pace = AdaptiveThrottle(plan.units_per_s)
+    throttle = line.client.throttle = AdaptiveThrottle(plan.units_per_s)
     spec = load(plan.shape.definitions).queue(plan.shape.queue).spec
     run = plan.writing.run
     rows = (row for batch in batches for row in unpack(batch, run))
     prepare, settled = (with_body, mark_replayed) if plan.replays else (None, None)
     writer = Writer(line.runtime, spec, plan.writing, prepare=prepare, settled=settled)
-    counted: Tallies = {}
+    counted: RunCounts = {}
     for lines in writer.write(rows):
         for reported in lines:
             counted[reported.outcome] = counted.get(reported.outcome, 0) + 1
         yield report(lines)
     if progress is not None:
-        progress.add(counted | spent(pace.spending))
+        progress.add(counted | spent(throttle.spending))
 
 
-def spent(spending: Spending) -> Tallies:
+def spent(spending: Spending) -> RunCounts:
     return {"units": spending.units, "throttled": float(spending.throttled), "waited_s": spending.waited_s}

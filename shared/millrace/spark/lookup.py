@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame
 
 from millrace.definitions import load
 from millrace.engine.queue import Queue
-from millrace.engine.status import phases
+from millrace.engine.status import statuses
 from millrace.spark.connection import TableConnection, connect
 
 #: Keys that one round of batch reads looks up.
 CHUNK = 100
 MISSING = "missing"
-PHASES = ["tenant", "id", "phase"]
+STATUSES = ["tenant", "id", "status"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Lookup:
 
 
 def look_up(look: Lookup, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The phase of each (tenant, id), on an executor; `missing` where there is no message."""
+    """The status of each (tenant, id), on an executor; `missing` where there is no message."""
     runtime = connect(look.connection).runtime
     spec = load(look.definitions).queue(look.queue).spec
     with ThreadPoolExecutor(look.threads, thread_name_prefix="look") as pool:
@@ -50,13 +50,13 @@ def look_up(look: Lookup, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
 
 def _found(asked: tuple[Queue, list[str]]) -> pa.RecordBatch:
     queue, ids = asked
-    there = phases(queue, ids)
-    words = [there[id_].value if id_ in there else MISSING for id_ in ids]
+    existing = statuses(queue, ids)
+    words = [existing[id_].value if id_ in existing else MISSING for id_ in ids]
     columns = [[queue.tenant] * len(ids), ids, words]
-    return pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], names=PHASES)
+    return pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], names=STATUSES)
 
 
 def find_statuses(shaped: DataFrame, look: Lookup, tasks: int) -> DataFrame:
-    """Shaped rows that were not rejected, as (tenant, id, phase), each id once."""
+    """Shaped rows that were not rejected, as (tenant, id, status), each id once."""
     ids = shaped.where("reason is null").select("tenant", "id").repartition(tasks, "tenant", "id").distinct()
-    return ids.mapInArrow(partial(look_up, look), "tenant string, id string, phase string")
+    return ids.mapInArrow(partial(look_up, look), "tenant string, id string, status string")

@@ -7,7 +7,7 @@ from math import ceil
 from typing import Any
 
 from millrace.spark.adaptive_throttle import AdaptiveThrottle
-from millrace.stores.dynamodb.retrying_client import TURNED_AWAY
+from millrace.stores.dynamodb.retrying_client import THROTTLED
 
 UNIT_BYTES = 1024
 
@@ -17,7 +17,7 @@ class MeteredClient:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self.pace = AdaptiveThrottle(None)  #: of the task that this process runs at the moment
+        self.throttle = AdaptiveThrottle(None)  #: of the task that this process runs at the moment
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
@@ -34,22 +34,22 @@ class MeteredClient:
 
     def _paced(self, operation: str, expected: int, writes: int, **request: Any) -> dict[str, Any]:
         """Wait for the pace, send, and tell it what came back: what was charged and what was turned away."""
-        pace = self.pace
-        pace.take(expected)
+        throttle = self.throttle
+        throttle.take(expected)
         try:
             answer: dict[str, Any] = getattr(self._client, operation)(**request, ReturnConsumedCapacity="TOTAL")
         except Exception as error:
             # What either client raises for an answer carries it; silence carries none.
-            if _code(getattr(error, "response", {})) in TURNED_AWAY:
-                pace.throttled(writes)
-                pace.correct(-expected)
+            if _code(getattr(error, "response", {})) in THROTTLED:
+                throttle.throttled(writes)
+                throttle.correct(-expected)
             raise
         charged = answer.get("ConsumedCapacity") or []
         if charged:
             tables = charged if isinstance(charged, list) else [charged]
-            pace.correct(sum(table.get("CapacityUnits", 0.0) for table in tables) - expected)
-        if throttled := sum(_code(part) in TURNED_AWAY for part in answer.get("Responses", ())):
-            pace.throttled(throttled)
+            throttle.correct(sum(table.get("CapacityUnits", 0.0) for table in tables) - expected)
+        if throttled := sum(_code(part) in THROTTLED for part in answer.get("Responses", ())):
+            throttle.throttled(throttled)
         return answer
 
 

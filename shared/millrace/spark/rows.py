@@ -54,8 +54,8 @@ class Row:
     tenant: str
     id: str  #: of the message it becomes; for a rejected row only a name to spread it by
     draft: Draft
-    own_key: str = ""
-    letter: str = ""  #: the dead letter that it replays, as its table's export writes it
+    system_key: str = ""
+    dead_letter: str = ""  #: the dead letter that it replays, as its table's export writes it
     reason: str = ""  #: why it is rejected
     raw: bytes = b""  #: of a rejected row: as it was read
     copies: tuple[Copy, ...] = ()
@@ -73,7 +73,7 @@ SHAPED = pa.schema(
         ("body", pa.binary()),
         ("content_type", pa.string()),
         ("idempotency_key", pa.string()),
-        ("own_key", pa.string()),
+        ("system_key", pa.string()),
         ("key", pa.string()),
         ("priority", pa.int32()),
         ("not_before", pa.int64()),
@@ -83,14 +83,14 @@ SHAPED = pa.schema(
         ("correlation_id", pa.string()),
         ("source", pa.string()),
         ("origin", pa.string()),
-        ("letter", pa.string()),
+        ("dead_letter", pa.string()),
     ]
 )
 SHAPED_DDL = (
     "path string, block long, offset long, tenant string, id string, reason string, raw binary, body binary, "
-    "content_type string, idempotency_key string, own_key string, key string, priority int, not_before long, "
+    "content_type string, idempotency_key string, system_key string, key string, priority int, not_before long, "
     "project string, labels array<string>, headers map<string,string>, correlation_id string, source string, "
-    "origin string, letter string"
+    "origin string, dead_letter string"
 )
 COPIES = pa.list_(
     pa.struct([("path", pa.string()), ("block", pa.int64()), ("offset", pa.int64()), ("body", pa.binary())])
@@ -128,7 +128,7 @@ def pack(rows: list[Row]) -> pa.RecordBatch:
         "body": [draft.body for draft in drafts],
         "content_type": [draft.content_type for draft in drafts],
         "idempotency_key": [draft.idempotency_key for draft in drafts],
-        "own_key": [row.own_key or None for row in rows],
+        "system_key": [row.system_key or None for row in rows],
         "key": [draft.key or None for draft in drafts],
         "priority": [draft.priority for draft in drafts],
         "not_before": [draft.not_before for draft in drafts],
@@ -138,7 +138,7 @@ def pack(rows: list[Row]) -> pa.RecordBatch:
         "correlation_id": [draft.correlation_id for draft in drafts],
         "source": [draft.source or SOURCE for draft in drafts],
         "origin": [draft.origin or None for draft in drafts],
-        "letter": [row.letter or None for row in rows],
+        "dead_letter": [row.dead_letter or None for row in rows],
     }
     arrays = [pa.array(columns[field.name], field.type) for field in SHAPED]
     return pa.RecordBatch.from_arrays(arrays, schema=SHAPED)
@@ -162,7 +162,7 @@ def _row(
     body: bytes,
     content_type: str,
     idempotency_key: str | None,
-    own_key: str | None,
+    system_key: str | None,
     key: str | None,
     priority: int | None,
     not_before: int | None,
@@ -172,7 +172,7 @@ def _row(
     correlation_id: str | None,
     source: str,
     origin: str | None,
-    letter: str | None,
+    dead_letter: str | None,
     copies: list[dict[str, Any]],
 ) -> Row:
     draft = Draft(
@@ -195,8 +195,8 @@ def _row(
         tenant,
         id_,
         draft,
-        own_key or "",
-        letter or "",
+        system_key or "",
+        dead_letter or "",
         reason or "",
         raw or b"",
         tuple(Copy(Position(copy["path"], copy["block"], copy["offset"]), copy["body"]) for copy in copies),

@@ -52,18 +52,18 @@ class _Share:
     """Of the rows settled lately, how many met their message there already; and whether it pays to read first."""
 
     rows: int = 0
-    there: int = 0
+    existing: int = 0
     reads_first: bool = True  #: for a start: it is cheap, and a second run is noticed at once
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def saw(self, *, there: bool) -> None:
+    def saw(self, *, existing: bool) -> None:
         with self.lock:
             self.rows += 1
-            self.there += there
+            self.existing += existing
             if self.rows == WINDOW:
-                share = self.there / self.rows
+                share = self.existing / self.rows
                 self.reads_first = share >= (READ_FIRST_UNTIL if self.reads_first else READ_FIRST_FROM)
-                self.rows = self.there = 0
+                self.rows = self.existing = 0
 
 
 class Writer:
@@ -166,12 +166,12 @@ class Writer:
     def _read_first(self, queue: Queue, rows: list[Row], lines: list[Reported]) -> list[Row]:
         """Settle the rows whose message is there; the others come back. A failed read settles nothing."""
         try:
-            there = queue.store.get_messages([row.id for row in rows])
+            existing = queue.store.get_messages([row.id for row in rows])
         except StoreUnavailable:
             return rows
         fresh, now = [], queue.now()
         for row in rows:
-            message = there.get(row.id)
+            message = existing.get(row.id)
             if message is not None and (message.run == self._writing.run or now < message.dedupe_until):
                 lines += self._settle(queue, row, message)
             else:
@@ -203,14 +203,14 @@ class Writer:
         """Hand the rows in once; those that have not ended come back, with their errors."""
         answers: list[Receipt | MillraceError]
         try:
-            answers = enqueue_all(queue, [row.draft for row in rows], [row.own_key for row in rows])
+            answers = enqueue_all(queue, [row.draft for row in rows], [row.system_key for row in rows])
         except StoreUnavailable as error:
             answers = [error] * len(rows)
         again: list[Row] = []
         errors: list[MillraceError] = []
         for row, answer in zip(rows, answers, strict=True):
             if isinstance(answer, Receipt):
-                lines += self._settle(queue, row, answer.there)
+                lines += self._settle(queue, row, answer.existing)
             elif isinstance(answer, InvalidRequest):
                 lines += _all(row, RowOutcome.REJECTED, f"{answer.code}: {answer}")
             else:
@@ -233,18 +233,18 @@ class Writer:
                 self._broken.add(self._order_of(row))
         return lines
 
-    def _settle(self, queue: Queue, row: Row, there: Message | None) -> list[Reported]:
+    def _settle(self, queue: Queue, row: Row, existing: Message | None) -> list[Reported]:
         """The outcome of a row that has its message, and of its copies, by what is in the table."""
 
         def stored(body: bytes) -> bool:
-            return body == row.draft.body if there is None else _same_body(there.body, body, queue)
+            return body == row.draft.body if existing is None else _same_body(existing.body, body, queue)
 
         self._stuck_since = None
-        self._share.saw(there=there is not None)
+        self._share.saw(existing=existing is not None)
         lines = []
         if not stored(row.draft.body):
             lines.append(_conflict(row))
-        elif there is None or there.run == self._writing.run:
+        elif existing is None or existing.run == self._writing.run:
             if self._settled is not None:
                 self._settled(queue, row)
             lines.append(Reported(row, RowOutcome.INSERTED))

@@ -2,7 +2,7 @@
 
 Every method is one step: it happens whole or not at all (for a list: each element by itself), and nothing else
 happens in between. The protocol above it is right when these steps are; the conformance suite in
-`tests/conformance` is the arbiter of every implementation.
+`tests/stores` is the arbiter of every implementation.
 
 A write that is repeated because its answer was lost must be recognised as its own: each carries a nonce or token
 minted by the caller, and "it already holds mine" is success.
@@ -103,18 +103,16 @@ class Store(Protocol):
     def hold_entries(self, entries: Sequence[Entry], tokens: Sequence[str]) -> list[WriteResult[Entry]]:
         """Write each entry's claim fields and `due` in place, where the token matches: extend, release, snooze."""
 
-    def move_entry(self, old: Entry, new: Entry, whereabouts: MessageLocation) -> WriteResult[Entry]:
+    def move_entry(self, old: Entry, new: Entry, location: MessageLocation) -> WriteResult[Entry]:
         """Lay the entry elsewhere (or change it in place) and say where it is, in one step, by `old`'s token."""
 
-    def bury_entry(
-        self, old: Entry, whereabouts: MessageLocation, dead_letter: DeadLetter | None
-    ) -> WriteResult[Entry]:
+    def bury_entry(self, old: Entry, location: MessageLocation, dead_letter: DeadLetter | None) -> WriteResult[Entry]:
         """Take the entry out, keep its dead letter (none for a purge) and say so, in one step, by `old`'s token."""
 
     def put_results(self, results: Sequence[Result]) -> None:
         """Keep what finished messages gave. A lost one costs a snapshot, never the truth."""
 
-    def put_document(self, entry: Entry, document: WorkflowState, now: int) -> WriteResult[WorkflowState]:
+    def put_workflow_state(self, entry: Entry, workflow_state: WorkflowState, now: int) -> WriteResult[WorkflowState]:
         """Write the workflow state where the claim is live and the version one less, in one step.
 
         A document with another nonce counts as none.
@@ -124,9 +122,9 @@ class Store(Protocol):
     # -- one message by id --------------------------------------------------------------------------------------
     def get_records(self, message_id: str) -> Records: ...
 
-    def get_whereabouts(self, message_id: str) -> MessageLocation | None: ...
+    def get_location(self, message_id: str) -> MessageLocation | None: ...
 
-    def get_all_whereabouts(self, ids: Sequence[str]) -> dict[str, MessageLocation]:
+    def get_locations(self, ids: Sequence[str]) -> dict[str, MessageLocation]:
         """Those of these messages that have any."""
 
     def get_entries(self, places: Sequence[Place]) -> dict[Place, Entry]:
@@ -136,7 +134,7 @@ class Store(Protocol):
     def take_credits(self, tenant: str, queue: str, take: CreditRequest) -> QueueState | Full:
         """Add to the depth where it stays within `max_depth`; the state afterwards, or the one that refused."""
 
-    def settle(self, tenant: str, queue: str, tally: CounterDelta) -> QueueState | None:
+    def settle(self, tenant: str, queue: str, delta: CounterDelta) -> QueueState | None:
         """Book endings. Credits count only under the tally's epoch; None when the answer was lost (not retried)."""
 
     def get_queue_state(self, tenant: str, queue: str) -> QueueState: ...
@@ -149,13 +147,13 @@ class Store(Protocol):
     def set_paused(self, tenant: str, queue: str, at: int, by: str) -> QueueState:
         """Pause (`at` > 0) or resume (`at` = 0)."""
 
-    def mend_depth(self, seen: QueueState, surplus: int, now: int) -> bool:
+    def repair_depth(self, seen: QueueState, surplus: int, now: int) -> bool:
         """Lower the depth by `surplus` and open a new epoch, where nothing was given back since `seen`."""
 
     def set_pace(self, seen: QueueState, pace_at: int) -> bool:
         """Move the rate limit's clock on, where it still stands as `seen`."""
 
-    def set_opening(self, seen: QueueState, target: str, opening: BreakerState | None) -> bool:
+    def set_breaker(self, seen: QueueState, target: str, breaker: BreakerState | None) -> bool:
         """Open a target's circuit breaker, move its next probe on, or close it (None), where it stands as `seen`."""
 
     def take_slot(self, tenant: str, queue: str, slot: Slot, now: int) -> bool:

@@ -48,7 +48,7 @@ class IngressResult:
 
 
 def accept(
-    ingress: Ingress, door: WebhookEndpoint, tenant: str | None, call: WebhookCall, correlation_id: str
+    ingress: Ingress, endpoint: WebhookEndpoint, tenant: str | None, call: WebhookCall, correlation_id: str
 ) -> IngressResult:
     """Take one call through its door. Once this returns a receipt, the message is the queue's.
 
@@ -56,19 +56,19 @@ def accept(
     StoreUnavailable (nothing was accepted, or repeat it: the idempotency key holds).
     """
     now = ingress.runtime.clock()
-    request = signed_request(door, call, call.body(door.body_limit))
+    request = signed_request(endpoint, call, call.body(endpoint.body_limit))
     if request.method != "POST":
-        return IngressResult(IngressOutcome.ANSWERED, answer=answer_question(door, request, ingress.secrets, now))
-    proof = authenticate_webhook(door, request, ingress.secrets, now)
+        return IngressResult(IngressOutcome.ANSWERED, answer=answer_question(endpoint, request, ingress.secrets, now))
+    proof = authenticate_webhook(endpoint, request, ingress.secrets, now)
     secret = proof.secret_name if proof else ""
-    if answer := signed_question(door, request, proof):
+    if answer := signed_question(endpoint, request, proof):
         return IngressResult(IngressOutcome.ANSWERED, answer=answer, secret=secret)
-    draft = _draft(door, call, request, correlation_id)
-    message = typed_draft(door.message_type, draft, now, request.document)
-    definition = door.definition
+    draft = _draft(endpoint, call, request, correlation_id)
+    message = typed_draft(endpoint.message_type, draft, now, request.document)
+    definition = endpoint.definition
     if definition is None:
-        return IngressResult(IngressOutcome.RAN, value=_run(ingress, door, message, correlation_id), secret=secret)
-    keyed = _keyed(draft, definition, message, _own_key(door, request, proof))
+        return IngressResult(IngressOutcome.RAN, value=_run(ingress, endpoint, message, correlation_id), secret=secret)
+    keyed = _keyed(draft, definition, message, _own_key(endpoint, request, proof))
     queue = ingress.queue(tenant, definition)
     if not definition.accepts(message):
         return IngressResult(IngressOutcome.FILTERED, record_filtered(queue, keyed), secret=secret)
@@ -78,15 +78,15 @@ def accept(
     )
 
 
-def _draft(door: WebhookEndpoint, call: WebhookCall, request: WebhookRequest, correlation_id: str) -> Draft:
-    kept = retained_headers(door.scheme, request.headers)
+def _draft(endpoint: WebhookEndpoint, call: WebhookCall, request: WebhookRequest, correlation_id: str) -> Draft:
+    kept = retained_headers(endpoint.scheme, request.headers)
     content_type = ", ".join(request.headers.all("content-type"))[:256]
     return Draft(
         request.body,
         content_type=_sendable(content_type) or DEFAULT_CONTENT_TYPE,
         headers=webhook_headers(_fitting(kept), _sendable(call.source_ip)[:64]),
         correlation_id=correlation_id,
-        source=f"{WEBHOOK}{door.name}",
+        source=f"{WEBHOOK}{endpoint.name}",
     )
 
 
@@ -108,20 +108,20 @@ def _sendable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _own_key(door: WebhookEndpoint, request: WebhookRequest, proof: Verified | None) -> str:
+def _own_key(endpoint: WebhookEndpoint, request: WebhookRequest, proof: Verified | None) -> str:
     """The key where the definition gives none: the provider's delivery id, or the body's hash."""
-    if door.scheme is None or proof is None:
+    if endpoint.scheme is None or proof is None:
         return f"unsigned:sha256:{hashlib.sha256(request.body).hexdigest()}"
-    return idempotency_key(door.scheme, request, proof)
+    return idempotency_key(endpoint.scheme, request, proof)
 
 
-def _keyed(draft: Draft, definition: QueueDefinition, message: dict[str, Any], own_key: str) -> Draft:
+def _keyed(draft: Draft, definition: QueueDefinition, message: dict[str, Any], system_key: str) -> Draft:
     """The draft with the keys that the definition reads from the message."""
     key = definition.key_of(message)
     return replace(
         draft,
         key="" if key is None else _short(key or NO_KEY, KEY_BYTES),
-        idempotency_key=_short(definition.idempotency_key_of(message) or own_key, IDEMPOTENCY_KEY_BYTES),
+        idempotency_key=_short(definition.idempotency_key_of(message) or system_key, IDEMPOTENCY_KEY_BYTES),
     )
 
 
@@ -136,9 +136,9 @@ def _short(key: str, most: int) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def _run(ingress: Ingress, door: WebhookEndpoint, message: dict[str, Any], correlation_id: str) -> Any:
+def _run(ingress: Ingress, endpoint: WebhookEndpoint, message: dict[str, Any], correlation_id: str) -> Any:
     """Run the command of a webhook without a queue; its sender waits."""
-    target = door.webhook.target
+    target = endpoint.webhook.target
     if target is None or target.kind is not TargetKind.COMMAND or ingress.run_command is None:
         raise CommandFailed(target.name if target else "", "only a registered command can run at once")
     given = target.render(message)

@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from millrace.webhooks.endpoint import WebhookEndpoint
 
 
-def signed_request(door: WebhookEndpoint, call: WebhookCall, body: bytes) -> WebhookRequest:
+def signed_request(endpoint: WebhookEndpoint, call: WebhookCall, body: bytes) -> WebhookRequest:
     """The call as its provider signed it: where the definition names a public address, that one was signed."""
-    address = door.webhook.public_url or call.url
+    address = endpoint.webhook.public_url or call.url
     if call.query and "?" not in address:
         address = f"{address}?{call.query}"
     return WebhookRequest(call.method, address, call.path, call.query, call.headers, body)
 
 
 def answer_question(
-    door: WebhookEndpoint, request: WebhookRequest, secrets: SecretSource, now: int
+    endpoint: WebhookEndpoint, request: WebhookRequest, secrets: SecretSource, now: int
 ) -> ChallengeResponse:
     """The answer to a provider's unsigned GET. Raises MethodNotAllowed where that is no question of its provider."""
-    scheme = door.scheme
+    scheme = endpoint.scheme
     if request.method != "GET" or scheme is None or scheme.challenge is None or scheme.challenge.signed:
         raise MethodNotAllowed
-    tokens = door.tokens(now)
-    references = tokens or door.references(now)
+    tokens = endpoint.tokens(now)
+    references = tokens or endpoint.references(now)
 
     def ask() -> ChallengeResponse | None:
         found = secrets.resolve(references)
@@ -55,16 +55,18 @@ def answer_question(
 
 
 def authenticate_webhook(
-    door: WebhookEndpoint, request: WebhookRequest, secrets: SecretSource, now: int
+    endpoint: WebhookEndpoint, request: WebhookRequest, secrets: SecretSource, now: int
 ) -> Verified | None:
     """The proof that the provider sent this; None where the definition lets anybody call."""
-    if door.scheme is None:
+    if endpoint.scheme is None:
         return None
-    return authenticate(door.scheme, request, secrets, door.references(now), now)
+    return authenticate(endpoint.scheme, request, secrets, endpoint.references(now), now)
 
 
-def signed_question(door: WebhookEndpoint, request: WebhookRequest, proof: Verified | None) -> ChallengeResponse | None:
+def signed_question(
+    endpoint: WebhookEndpoint, request: WebhookRequest, proof: Verified | None
+) -> ChallengeResponse | None:
     """The answer to a provider's signed challenge; None for an event."""
-    if door.scheme is None or proof is None:
+    if endpoint.scheme is None or proof is None:
         return None
-    return challenge(door.scheme, request, proof)
+    return challenge(endpoint.scheme, request, proof)

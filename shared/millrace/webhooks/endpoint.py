@@ -68,12 +68,12 @@ class Ingress:
     secrets: SecretSource
     default_tenant: str = "default"
     run_command: RunCommand | None = None
-    _doors: dict[str, WebhookEndpoint] = field(default_factory=dict, init=False, repr=False)
+    _endpoints: dict[str, WebhookEndpoint] = field(default_factory=dict, init=False, repr=False)
 
-    def door(self, name: str) -> WebhookEndpoint:
+    def endpoint(self, name: str) -> WebhookEndpoint:
         """The webhook of that name. Raises UnknownWebhook."""
-        door = self._doors.get(name)
-        if door is None:
+        endpoint = self._endpoints.get(name)
+        if endpoint is None:
             try:
                 webhook = self.definitions.webhook(name)
             except NotFound:
@@ -81,8 +81,8 @@ class Ingress:
             settings = webhook.signature_settings
             scheme = None if settings is None else scheme_from(settings)
             queue = None if webhook.queue is None else self.definitions.queue(webhook.queue)
-            door = self._doors[name] = WebhookEndpoint(webhook, scheme, queue)
-        return door
+            endpoint = self._endpoints[name] = WebhookEndpoint(webhook, scheme, queue)
+        return endpoint
 
     def queue(self, tenant: str | None, definition: QueueDefinition) -> Queue:
         return self.runtime.queue(tenant or self.default_tenant, definition.spec)

@@ -47,9 +47,9 @@ class WebhookCall:
 
     def demand_size(self, limit: int) -> None:
         """Refuse a body that must be over the limit, before any of it is decoded."""
-        least = len(self.text) // 4 * 3 - 2 if self.encoded else len(self.text)
-        if least > limit:
-            raise BodyTooLarge(least, limit)
+        min_ = len(self.text) // 4 * 3 - 2 if self.encoded else len(self.text)
+        if min_ > limit:
+            raise BodyTooLarge(min_, limit)
 
     def body(self, limit: int) -> bytes:
         """The exact bytes received. Raises BodyTooLarge, or MalformedCall for base64 that is none."""

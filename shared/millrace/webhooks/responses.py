@@ -30,7 +30,7 @@ class Response:
         return {"statusCode": self.status, "headers": self.headers, "body": self.body, "isBase64Encoded": False}
 
 
-def answer(door: WebhookEndpoint, outcome: IngressResult, correlation_id: str) -> Response:
+def answer(endpoint: WebhookEndpoint, outcome: IngressResult, correlation_id: str) -> Response:
     """What the sender of a call that was not refused is told."""
     if outcome.answer is not None:
         given = outcome.answer
@@ -38,21 +38,23 @@ def answer(door: WebhookEndpoint, outcome: IngressResult, correlation_id: str) -
     if outcome.receipt is None:
         return _json(200, {"result": outcome.value}, correlation_id)
     receipt = outcome.receipt
-    headers = {"Location": f"/v1/queues/{door.webhook.queue}/messages/{receipt.message_id}"}
+    headers = {"Location": f"/v1/queues/{endpoint.webhook.queue}/messages/{receipt.message_id}"}
     if outcome.result is IngressOutcome.FILTERED:
         document = {**_document(receipt, queued=False), "status": MessageStatus.FILTERED.value}
-        return _json(door.success_status, document, correlation_id, headers)
-    if receipt.duplicate and receipt.phase.ended:
+        return _json(endpoint.success_status, document, correlation_id, headers)
+    if receipt.duplicate and receipt.status.ended:
         return _json(200, _ended(receipt), correlation_id, headers)
-    return _json(door.success_status, _document(receipt, queued=True), correlation_id, headers)
+    return _json(endpoint.success_status, _document(receipt, queued=True), correlation_id, headers)
 
 
-def refusal(door: WebhookEndpoint | None, error: BaseException, correlation_id: str) -> Response:
+def refusal(endpoint: WebhookEndpoint | None, error: BaseException, correlation_id: str) -> Response:
     """What the sender of a refused call is told. Overload speaks the provider's own dialect."""
     told = problem(error, correlation_id)
     headers = told.headers
-    if isinstance(error, QueueFull) and door is not None:
-        told = replace(told, status=door.overload_status, document={**told.document, "status": door.overload_status})
+    if isinstance(error, QueueFull) and endpoint is not None:
+        told = replace(
+            told, status=endpoint.overload_status, document={**told.document, "status": endpoint.overload_status}
+        )
     if isinstance(error, MethodNotAllowed):
         headers = {**headers, "Allow": "POST"}
     return Response(told.status, headers, told.body)
@@ -71,7 +73,7 @@ def _document(receipt: Receipt, *, queued: bool) -> dict[str, Any]:
 
 def _ended(receipt: Receipt) -> dict[str, Any]:
     """A repeat of a message that has ended: how, and what it gave where that was kept."""
-    document = {**_document(receipt, queued=False), "status": receipt.phase.value}
+    document = {**_document(receipt, queued=False), "status": receipt.status.value}
     if receipt.result:
         try:
             document["result"] = json.loads(receipt.result)

@@ -35,34 +35,34 @@ class Served:
 def serve(ingress: Ingress, event: Any) -> Served:
     """Answer a call. Never raises: what nobody foresaw is a 500 with the correlation id, and an `error` to log."""
     correlation_id = normalised(correlation_header(event), ingress.runtime.entropy)
-    door: WebhookEndpoint | None = None
+    endpoint: WebhookEndpoint | None = None
     try:
         call = read_call(event)
         call.demand_size(MAX_BODY_BYTES)
         tenant, name = call.address()
-        door = ingress.door(name)
-        outcome = accept(ingress, door, tenant, call, correlation_id)
-        return _served(door, outcome, answer(door, outcome, correlation_id), correlation_id)
+        endpoint = ingress.endpoint(name)
+        outcome = accept(ingress, endpoint, tenant, call, correlation_id)
+        return _served(endpoint, outcome, answer(endpoint, outcome, correlation_id), correlation_id)
     except MillraceError as error:
-        return _refused(door, error, correlation_id)
+        return _refused(endpoint, error, correlation_id)
     except Exception as error:  # noqa: BLE001 (the last line: a sender must get a 5xx, not a broken connection)
-        return _refused(door, error, correlation_id)
+        return _refused(endpoint, error, correlation_id)
 
 
-def _served(door: WebhookEndpoint, outcome: IngressResult, response: Response, correlation_id: str) -> Served:
+def _served(endpoint: WebhookEndpoint, outcome: IngressResult, response: Response, correlation_id: str) -> Served:
     return Served(
         response,
         outcome.result.value,
         correlation_id,
-        webhook=door.name,
-        queue=door.webhook.queue or "",
+        webhook=endpoint.name,
+        queue=endpoint.webhook.queue or "",
         message_id=outcome.receipt.message_id if outcome.receipt else "",
         secret=outcome.secret,
     )
 
 
-def _refused(door: WebhookEndpoint | None, error: Exception, correlation_id: str) -> Served:
-    response = refusal(door, error, correlation_id)
+def _refused(endpoint: WebhookEndpoint | None, error: Exception, correlation_id: str) -> Served:
+    response = refusal(endpoint, error, correlation_id)
     ours = response.status >= 500 and not isinstance(error, QueueFull)
     outcome = SHED if isinstance(error, QueueFull) else FAILED if ours else REFUSED
     reason = error.code if isinstance(error, MillraceError) else "internal"
@@ -72,8 +72,8 @@ def _refused(door: WebhookEndpoint | None, error: Exception, correlation_id: str
         response,
         outcome,
         correlation_id,
-        webhook=door.name if door else "",
-        queue=door.webhook.queue or "" if door else "",
+        webhook=endpoint.name if endpoint else "",
+        queue=endpoint.webhook.queue or "" if endpoint else "",
         reason=reason,
         error=error if ours else None,
     )

@@ -54,20 +54,20 @@ class Breakers:
     def passage(self, queue: Queue) -> Passage:
         """Everything while all are closed; one message when a probe is due; else nothing until then."""
         state = queue.state()
-        openings = {name: opening for name, opening in state.openings.items() if name in self._targets}
-        if not openings:
+        breakers = {name: breaker for name, breaker in state.breakers.items() if name in self._targets}
+        if not breakers:
             return Passage()
         now = queue.now()
-        latest = max(opening.until for opening in openings.values())
+        latest = max(breaker.until for breaker in breakers.values())
         if now < latest:
             return Passage(0, latest)
-        for name, opening in openings.items():
-            mine = queue.store.set_opening(state, name, BreakerState(now + probe_wait(opening.level), opening.level))
+        for name, breaker in breakers.items():
+            mine = queue.store.set_breaker(state, name, BreakerState(now + probe_wait(breaker.level), breaker.level))
             queue.state(fresh=True)
             if not mine:
                 return Passage(0, now + LOOK_MS)
         with self._lock:
-            self._probing |= openings.keys()
+            self._probing |= breakers.keys()
         return Passage(1)
 
     def succeeded(self, target: str) -> None:
@@ -75,7 +75,7 @@ class Breakers:
         with self._lock:
             self._failures[target] = 0
             self._probing.discard(target)
-        if target in self._queue.state().openings:
+        if target in self._queue.state().breakers:
             self._write(target, lambda _: None)
             self._changed(target, "closed")
 
@@ -87,25 +87,25 @@ class Breakers:
             probe = target in self._probing
             self._probing.discard(target)
         now = self._queue.now()
-        opening = self._queue.state().openings.get(target)
-        if opening is not None and probe:
-            level = opening.level + 1
-            opening = self._write(target, lambda _: BreakerState(now + probe_wait(level), level))
-        elif opening is None and many:
-            opening = self._write(target, lambda seen: seen or BreakerState(now + FIRST_MS))
+        breaker = self._queue.state().breakers.get(target)
+        if breaker is not None and probe:
+            level = breaker.level + 1
+            breaker = self._write(target, lambda _: BreakerState(now + probe_wait(level), level))
+        elif breaker is None and many:
+            breaker = self._write(target, lambda seen: seen or BreakerState(now + FIRST_MS))
             self._changed(target, "opened")
-        if opening is None or self._charges:
+        if breaker is None or self._charges:
             return None
-        return max(now, opening.until)
+        return max(now, breaker.until)
 
     def _write(self, target: str, change: Callable[[BreakerState | None], BreakerState | None]) -> BreakerState | None:
         """Change what is shared; as it stands afterwards."""
         for _ in range(TRIES):
             seen = self._queue.state(fresh=True)
-            wanted = change(seen.openings.get(target))
-            if wanted == seen.openings.get(target) or self._queue.store.set_opening(seen, target, wanted):
+            wanted = change(seen.breakers.get(target))
+            if wanted == seen.breakers.get(target) or self._queue.store.set_breaker(seen, target, wanted):
                 break
-        return self._queue.state(fresh=True).openings.get(target)
+        return self._queue.state(fresh=True).breakers.get(target)
 
     def _changed(self, target: str, what: str) -> None:
         fields = {"action": f"breaker_{what}", "queue": self._queue.spec.name, "target": target}

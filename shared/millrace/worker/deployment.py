@@ -20,7 +20,7 @@ from millrace.stores.dynamodb.store import DynamoStore
 from millrace.worker.commands import load_commands
 from millrace.worker.context import Context
 from millrace.worker.drainer import InvokeWorker, QueueDrainer, WakeRequest
-from millrace.worker.events import summons_event
+from millrace.worker.events import wake_event
 from millrace.worker.middleware import Middleware
 from millrace.worker.observe import emit_metrics, log_drained, logging_middleware, tracing_middleware
 from millrace.worker.targets.chain import QueueDelivery
@@ -41,11 +41,11 @@ class Late:
     def __init__(self, make: Any) -> None:
         self._make = cache(make)
 
-    def __call__(self, context: Context, parcel: TargetRequest) -> Any:
-        return self._make()(context, parcel)
+    def __call__(self, context: Context, request: TargetRequest) -> Any:
+        return self._make()(context, request)
 
 
-def station_from(environment: Mapping[str, str], *, runtime: Runtime | None = None) -> QueueDrainer:
+def drainer_from(environment: Mapping[str, str], *, runtime: Runtime | None = None) -> QueueDrainer:
     """A station as the environment describes it.
 
     COMMANDS                   modules that register commands, comma-separated
@@ -65,7 +65,7 @@ def station_from(environment: Mapping[str, str], *, runtime: Runtime | None = No
         deliveries_from(environment, definitions),
         WorkerSettings(concurrency=int(environment.get("WORKER_CONCURRENCY", "10"))),
         middleware=_middleware(environment),
-        summon=_summon(environment.get("WORKER_FUNCTION", "")),
+        invoke_worker=_invoke_worker(environment.get("WORKER_FUNCTION", "")),
         emit=(emit_metrics, log_drained),
     )
 
@@ -115,7 +115,7 @@ def _middleware(environment: Mapping[str, str]) -> tuple[Middleware, ...]:
     return (logging_middleware, tracing_middleware(Tracer(service="millrace")))
 
 
-def _summon(function: str) -> InvokeWorker | None:
+def _invoke_worker(function: str) -> InvokeWorker | None:
     """Calls another worker: an asynchronous invocation of the worker's own function."""
     if not function:
         return None
@@ -126,11 +126,11 @@ def _summon(function: str) -> InvokeWorker | None:
 
         return boto3.client("lambda")
 
-    def summon(summons: WakeRequest) -> None:
-        payload = json.dumps(summons_event(summons)).encode()
+    def invoke_worker(wake_request: WakeRequest) -> None:
+        payload = json.dumps(wake_event(wake_request)).encode()
         client().invoke(FunctionName=function, InvocationType="Event", Payload=payload)
 
-    return summon
+    return invoke_worker
 
 
 def _listed(environment: Mapping[str, str], name: str) -> list[str]:

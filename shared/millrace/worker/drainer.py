@@ -48,7 +48,7 @@ class QueueDrainer:
     deliveries: Mapping[TargetKind, Deliver]
     settings: WorkerSettings = DEFAULTS
     middleware: tuple[Middleware, ...] = ()
-    summon: InvokeWorker | None = None  #: calls another worker; None where there is nobody to call
+    invoke_worker: InvokeWorker | None = None  #: calls another worker; None where there is nobody to call
     emit: tuple[Emit, ...] = ()
     _breakers: dict[tuple[str, str], Breakers] = field(default_factory=dict)
     _queues: dict[tuple[str, str], Queue] = field(default_factory=dict)
@@ -63,17 +63,17 @@ class QueueDrainer:
         """Whether the queue is worked off here: it is defined, and has a target."""
         return name in self.definitions.queues and bool(self.definitions.queue(name).targets)
 
-    def drain(self, summons: WakeRequest, time_left: TimeLeft) -> Drained | None:
+    def drain(self, wake_request: WakeRequest, time_left: TimeLeft) -> Drained | None:
         """Work off a queue until nothing is due; None when it has as many workers as it may have."""
-        definition = self.definitions.queue(summons.queue)
-        queue = self.queue(summons.tenant, summons.queue)
+        definition = self.definitions.queue(wake_request.queue)
+        queue = self.queue(wake_request.tenant, wake_request.queue)
         drained: Drained | None = None
         while True:
-            held = take_slot(queue, self.settings.concurrency, summons.slot)
+            held = take_slot(queue, self.settings.concurrency, wake_request.slot)
             if held is None:
                 return drained
             try:
-                self._fan_out(queue, summons)
+                self._fan_out(queue, wake_request)
                 latest = self._work(queue, definition, held, time_left)
             finally:
                 held.free()
@@ -108,18 +108,18 @@ class QueueDrainer:
         left = time_left.left_ms()
         short = time_left.stopped or (left is not None and left <= self.settings.stop_claiming_ms)
         state = queue.state()
-        if short or state.paused_at or state.openings:
+        if short or state.paused_at or state.breakers:
             return False
         return any(poll(queue, pk, 1, queue.now()).entries for pk in queue.partitions())
 
-    def _fan_out(self, queue: Queue, summons: WakeRequest) -> None:
+    def _fan_out(self, queue: Queue, wake_request: WakeRequest) -> None:
         """Call more workers when the depth asks for it, as many as the queue has slots for."""
-        if self.summon is None or summons.fanned:
+        if self.invoke_worker is None or wake_request.fanned:
             return
         state = queue.state(fresh=True)
         places = slot_count(queue, self.settings.concurrency)
         wanted = min(places, -(-state.depth // (DEPTH_PER_PLACE * self.settings.concurrency)))
-        if state.paused_at or state.openings:
+        if state.paused_at or state.breakers:
             return
         for slot in range(1, wanted):
-            self.summon(WakeRequest(summons.tenant, summons.queue, slot, fanned=True))
+            self.invoke_worker(WakeRequest(wake_request.tenant, wake_request.queue, slot, fanned=True))

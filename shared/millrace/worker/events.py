@@ -50,6 +50,11 @@ def _woken(records: list[Mapping[str, Any]]) -> tuple[WakeRequest, ...]:
     return tuple(found.values())
 
 
-def summons_event(summons: WakeRequest) -> dict[str, Any]:
+def wake_event(wake_request: WakeRequest) -> dict[str, Any]:
     """The event that calls a worker for one queue: the inverse of `read_event`."""
-    return {"tenant": summons.tenant, "queue": summons.queue, "slot": summons.slot, "fanned": summons.fanned}
+    return {
+        "tenant": wake_request.tenant,
+        "queue": wake_request.queue,
+        "slot": wake_request.slot,
+        "fanned": wake_request.fanned,
+    }

@@ -22,18 +22,18 @@ GAUGES = {
 }
 
 
-def emit_gauges(station: QueueDrainer) -> None:
+def emit_gauges(drainer: QueueDrainer) -> None:
     """Write one document for each queue that holds anything, and one for all of them, even when they are empty.
 
     The document for all is the sign that the sweep runs: an alarm watches for its absence. Costs one query, and for
     each queue with messages what `stats` costs.
     """
-    states = station.runtime.store.list_all_queue_states()
-    held = [state for state in states if (state.depth or state.dead_days) and state.queue in station.definitions.queues]
+    states = drainer.runtime.store.list_all_queue_states()
+    held = [state for state in states if (state.depth or state.dead_days) and state.queue in drainer.definitions.queues]
     figures = Counter[str]()
     oldest = 0.0
     for state in held:
-        found = _stats(station, state.tenant, state.queue)
+        found = _stats(drainer, state.tenant, state.queue)
         if found is not None:
             gauges = _gauges(found)
             _emit(gauges, {"queue": state.queue}, tenant=state.tenant)
@@ -42,9 +42,9 @@ def emit_gauges(station: QueueDrainer) -> None:
     _emit({**{name: float(figures[name]) for name in GAUGES}, "OldestAge": oldest}, {})
 
 
-def _stats(station: QueueDrainer, tenant: str, name: str) -> Stats | None:
+def _stats(drainer: QueueDrainer, tenant: str, name: str) -> Stats | None:
     try:
-        return stats(station.queue(tenant, name))
+        return stats(drainer.queue(tenant, name))
     except MillraceError as error:
         fields = {"action": "gauges_failed", "queue": name, "tenant": tenant, "error": str(error)}
         log.warning("A queue could not be counted.", extra=fields)

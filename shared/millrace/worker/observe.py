@@ -82,14 +82,14 @@ def emit_metrics(queue: Queue, drained: Drained) -> None:
     """Write what a drain counted as EMF, with the queue as its dimension."""
     counts = drained.counts
     state = queue.state()
-    if not (counts.outcomes or state.depth or state.openings):
+    if not (counts.outcomes or state.depth or state.breakers):
         return
     from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
     metrics = EphemeralMetrics(namespace=namespace(), service="worker")
     metrics.add_dimension("queue", queue.spec.name)
     metrics.add_metric("Depth", MetricUnit.Count, state.depth)
-    metrics.add_metric("OpenTargets", MetricUnit.Count, len(state.openings))
+    metrics.add_metric("OpenTargets", MetricUnit.Count, len(state.breakers))
     for outcome, name in COUNTED.items():
         if counts[outcome]:
             metrics.add_metric(name, MetricUnit.Count, counts[outcome])

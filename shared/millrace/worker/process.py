@@ -27,14 +27,14 @@ LOOK_S = 0.2
 class Process:
     """Runs until it is told to stop."""
 
-    def __init__(self, station: QueueDrainer, *, tenant: str | None = None, queues: Iterable[str] = ()) -> None:
-        self._station = station
+    def __init__(self, drainer: QueueDrainer, *, tenant: str | None = None, queues: Iterable[str] = ()) -> None:
+        self._drainer = drainer
         self._tenant = tenant
         self._only = frozenset(queues)
         self._time = TimeLeft()
         self._turn = Condition()
         self._threads: dict[tuple[str, str], Thread] = {}
-        self._swept_at = station.runtime.clock()
+        self._swept_at = drainer.runtime.clock()
 
     def run(self) -> None:
         """Work until `stop`, then let what runs finish."""
@@ -49,7 +49,7 @@ class Process:
                     self._turn.wait(LOOK_S)
         for thread in self._threads.values():
             thread.join()
-        self._station.runtime.credits.give_back()
+        self._drainer.runtime.credits.give_back()
 
     def stop(self, grace_s: float = GRACE_S, reason: str = "stopped") -> None:
         self._time.stop(grace_s, reason)
@@ -72,16 +72,18 @@ class Process:
 
     def _look(self) -> None:
         """Start a thread for every queue with work that has none."""
-        for state in self._station.runtime.store.list_all_queue_states():
+        for state in self._drainer.runtime.store.list_all_queue_states():
             mine = self._tenant in (None, state.tenant) and (not self._only or state.queue in self._only)
             key = (state.tenant, state.queue)
             running = key in self._threads and self._threads[key].is_alive()
-            if mine and state.depth and not running and self._station.works_on(state.queue):
-                self._threads[key] = Thread(target=self._attend, args=(WakeRequest(*key),), name=f"drain-{state.queue}")
+            if mine and state.depth and not running and self._drainer.works_on(state.queue):
+                self._threads[key] = Thread(
+                    target=self._handle_wakeup, args=(WakeRequest(*key),), name=f"drain-{state.queue}"
+                )
                 self._threads[key].start()
-        if self._station.runtime.clock() - self._swept_at >= MINUTE:
-            self._swept_at = self._station.runtime.clock()
-            handle_wakeup(self._station, Wake(sweep=True), self._time)
+        if self._drainer.runtime.clock() - self._swept_at >= MINUTE:
+            self._swept_at = self._drainer.runtime.clock()
+            handle_wakeup(self._drainer, Wake(sweep=True), self._time)
 
-    def _attend(self, summons: WakeRequest) -> None:
-        handle_wakeup(self._station, Wake((summons,)), self._time)
+    def _handle_wakeup(self, wake_request: WakeRequest) -> None:
+        handle_wakeup(self._drainer, Wake((wake_request,)), self._time)

@@ -32,14 +32,14 @@ class Runners:
         pipeline: Pipeline,
         counting: Counting,
         handler: Handler,
-        pace: RateLimiter | None,
+        rate_limiter: RateLimiter | None,
         linger_s: float,
     ) -> None:
         self._queue = queue
         self._pipeline = pipeline
         self._counting = counting
         self._handler = handler
-        self._pace = pace
+        self._rate_limiter = rate_limiter
         self._linger_s = linger_s
         self._margin_ms = min(MOST_MARGIN_MS, queue.spec.lease_ms // 5)
         self._timeout_ms = int(queue.spec.execution_timeout_seconds * 1000)
@@ -77,7 +77,7 @@ class Runners:
         now = self._queue.now()
         if not self._pipeline.start(run, now, now + self._timeout_ms):
             return
-        self._queue.tell(HistoryEvent.STARTED, [run.entry], now)
+        self._queue.record(HistoryEvent.STARTED, [run.entry], now)
         due = max(run.claim.entry.enqueued_at, run.claim.entry.due)
         self._counting.started(max(0, now - due))
         outcome = self._outcome(run)
@@ -99,8 +99,8 @@ class Runners:
 
     def _in_turn(self, run: Run) -> bool:
         """Whether the run may start: in time under the rate limit, and its claim live with a margin."""
-        while self._pace and not self._pace.in_time(run.start_at):
-            times = self._pace.reserve(1)
+        while self._rate_limiter and not self._rate_limiter.in_time(run.start_at):
+            times = self._rate_limiter.reserve(1)
             if not times or times[0] > run.entry.until - self._margin_ms:
                 return self._give_back(run)
             run.start_at = times[0]

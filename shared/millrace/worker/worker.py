@@ -85,15 +85,20 @@ class Worker:
         self._gate = gate
         self.owner = owner or f"worker-{random_token(queue.runtime.entropy)[:10]}"
         spec = queue.spec
-        self._pace = RateLimiter(queue, spec.rate_per_second) if spec.rate_per_second else None
+        self._rate_limiter = RateLimiter(queue, spec.rate_per_second) if spec.rate_per_second else None
         self._counting = Counting()
         self.pipeline = Pipeline(
             queue, min(settings.concurrency, spec.max_concurrency), wait, lambda: self._time.stopped
         )
         self._runners = Runners(
-            queue, self.pipeline, self._counting, chain(middleware, handler), self._pace, settings.linger_ms / 1000
+            queue,
+            self.pipeline,
+            self._counting,
+            chain(middleware, handler),
+            self._rate_limiter,
+            settings.linger_ms / 1000,
         )
-        self.keeper = Heartbeat(
+        self.heartbeat = Heartbeat(
             queue,
             self.pipeline,
             self._counting,
@@ -114,7 +119,7 @@ class Worker:
         """Drain the queue. Raises StoreUnavailable when the store stays silent; nothing is lost by that."""
         self._time.tell(self.pipeline.halt)
         if self._settings.heartbeat:
-            self.keeper.start()
+            self.heartbeat.start()
         try:
             while self._may_claim():
                 if not self._fetch():
@@ -139,8 +144,8 @@ class Worker:
             self._pause(seen, None)
             return True
         passage = self._gate.passage(self._queue)
-        limit = min(room, passage.limit, self._pace.block if self._pace else room)
-        pace_ms = self._pace.wait_ms() if self._pace else 0
+        limit = min(room, passage.limit, self._rate_limiter.block if self._rate_limiter else room)
+        pace_ms = self._rate_limiter.wait_ms() if self._rate_limiter else 0
         if not limit or pace_ms:
             return self._idle(seen, passage.next_at if not limit else self._queue.now() + pace_ms)
         claimed = self._claim(limit)
@@ -161,9 +166,9 @@ class Worker:
 
     def _paced(self, runs: list[Run]) -> list[Run]:
         """Give each run its time under the rate limit; what gets none is released."""
-        if self._pace is None:
+        if self._rate_limiter is None:
             return runs
-        times = self._pace.reserve(len(runs))
+        times = self._rate_limiter.reserve(len(runs))
         for run, start_at in zip(runs, times, strict=False):
             run.start_at = start_at
         if len(times) < len(runs):
@@ -217,7 +222,7 @@ class Worker:
         self._cut()
         self.pipeline.close()
         self._runners.join()
-        self.keeper.stop()
+        self.heartbeat.stop()
         flush(self._queue)
 
     def _until_last_moment_s(self) -> float:

@@ -26,33 +26,33 @@ class DynamoAuditLog:
         self._calls = calls or RetryingClient(client)
         self._table = table
 
-    def begin(self, deed: AuditEvent) -> None:
+    def begin(self, event: AuditEvent) -> None:
         try:
             self._calls.send(
-                "put_item", TableName=self._table, Item=_item(deed), ConditionExpression="attribute_not_exists(pk)"
+                "put_item", TableName=self._table, Item=_item(event), ConditionExpression="attribute_not_exists(pk)"
             )
         except ConditionFailed as refusal:
-            if not refusal.after_silence:
+            if not refusal.after_no_answer:
                 raise
 
-    def end(self, deed: AuditEvent) -> bool:
+    def end(self, event: AuditEvent) -> bool:
         try:
             self._calls.send(
                 "update_item",
                 TableName=self._table,
-                Key=_key(deed.tenant, deed.sk),
+                Key=_key(event.tenant, event.sk),
                 UpdateExpression="SET #outcome = :outcome, #result = :result, #ended_at = :ended_at",
                 ConditionExpression="#outcome = :started",
                 ExpressionAttributeNames={f"#{name}": name for name in ("outcome", "result", "ended_at")},
                 ExpressionAttributeValues={
-                    ":outcome": {"S": deed.outcome},
-                    ":result": {"S": deed.result},
-                    ":ended_at": {"N": str(deed.ended_at)},
+                    ":outcome": {"S": event.outcome},
+                    ":result": {"S": event.result},
+                    ":ended_at": {"N": str(event.ended_at)},
                     ":started": {"S": STARTED},
                 },
             )
         except ConditionFailed as refusal:
-            return refusal.after_silence
+            return refusal.after_no_answer
         return True
 
     def read(self, tenant: str, after: str, before: str, limit: int) -> Page[AuditEvent]:
@@ -72,27 +72,27 @@ class DynamoAuditLog:
             Limit=limit + 2,
         )
         found = [item for item in answer["Items"] if item["sk"]["S"] not in (after, before)]
-        deeds = tuple(_deed(item) for item in found[:limit])
+        events = tuple(_event(item) for item in found[:limit])
         more = len(found) > limit or "LastEvaluatedKey" in answer
-        return Page(deeds, deeds[-1].sk if more and deeds else None)
+        return Page(events, events[-1].sk if more and events else None)
 
 
 def _key(tenant: str, sk: str) -> Item:
     return {"pk": {"S": f"AUDIT#{tenant}"}, "sk": {"S": sk}}
 
 
-def _item(deed: AuditEvent) -> Item:
-    written = {field.name: getattr(deed, field.name) for field in fields(deed)}
+def _item(event: AuditEvent) -> Item:
+    written = {field.name: getattr(event, field.name) for field in fields(event)}
     values = {name: {"N": str(value)} if name in _NUMBERS else {"S": value} for name, value in written.items()}
-    return {**_key(deed.tenant, deed.sk), **values}
+    return {**_key(event.tenant, event.sk), **values}
 
 
-def _deed(item: Mapping[str, Any]) -> AuditEvent:
+def _event(item: Mapping[str, Any]) -> AuditEvent:
     read = {field.name: next(iter(item[field.name].values())) for field in fields(AuditEvent)}
     return AuditEvent(**{**read, **{name: int(read[name]) for name in _NUMBERS}})
 
 
 if TYPE_CHECKING:
 
-    def _keeps_the_interface(trail: DynamoAuditLog) -> AuditLog:
-        return trail
+    def _keeps_the_interface(audit_log: DynamoAuditLog) -> AuditLog:
+        return audit_log

@@ -11,11 +11,11 @@ from millrace.model.errors import StoreUnavailable
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.items import (
-    OPENING,
+    BREAKER,
     QUEUES,
     Item,
+    breaker_text,
     counter,
-    opening_text,
     queue_state_of,
     slot_item,
     slot_key,
@@ -70,24 +70,24 @@ class Bookkeeping:
         except ConditionFailed as refusal:
             return Full(queue_state_of(refusal.item or {}, tenant, queue))
 
-    def settle(self, tenant: str, queue: str, tally: CounterDelta) -> QueueState | None:
+    def settle(self, tenant: str, queue: str, delta: CounterDelta) -> QueueState | None:
         """Additions cannot be recognised as one's own, so a booking without an answer is not repeated.
 
         The depth then stands too high, which the sweep mends; booked twice it would stand too low for good.
         """
-        dead = {counter("d", day): count for day, count in tally.dead.items()}
+        dead = {counter("d", day): count for day, count in delta.dead.items()}
         totals = {
-            "done": tally.done,
-            "failed": tally.failed,
-            "dead": sum(count for count in tally.dead.values() if count > 0),
-            "arrived": tally.arrived,
-            counter("a", tally.minute): tally.arrived,
-            counter("e", tally.minute): tally.done,
+            "done": delta.done,
+            "failed": delta.failed,
+            "dead": sum(count for count in delta.dead.values() if count > 0),
+            "arrived": delta.arrived,
+            counter("a", delta.minute): delta.arrived,
+            counter("e", delta.minute): delta.done,
             **dead,
         }
-        with_credits = {"depth": -tally.credits, "returned": tally.credits, **totals}
-        stale = [*_without(tally.stale_minutes), *(Path(counter("d", day)).remove() for day in tally.stale_days)]
-        counted_here = _is(QueueStateItem.epoch, tally.epoch) if tally.credits else None
+        with_credits = {"depth": -delta.credits, "returned": delta.credits, **totals}
+        stale = [*_without(delta.stale_minutes), *(Path(counter("d", day)).remove() for day in delta.stale_days)]
+        counted_here = _is(QueueStateItem.epoch, delta.epoch) if delta.credits else None
         try:
             return self._book(tenant, queue, with_credits, stale, counted_here)
         except ConditionFailed as refusal:
@@ -137,9 +137,9 @@ class Bookkeeping:
     def set_paused(self, tenant: str, queue: str, at: int, by: str) -> QueueState:
         return self._change(tenant, queue, [QueueStateItem.paused.set(at), QueueStateItem.paused_by.set(by)], None)
 
-    def mend_depth(self, seen: QueueState, surplus: int, now: int) -> bool:
+    def repair_depth(self, seen: QueueState, surplus: int, now: int) -> bool:
         unchanged = _is(QueueStateItem.returned, seen.returned) & _is(QueueStateItem.epoch, seen.epoch)
-        changes = [*_additions({"depth": -surplus, "epoch": 1}), QueueStateItem.mended.set(now)]
+        changes = [*_additions({"depth": -surplus, "epoch": 1}), QueueStateItem.repaired.set(now)]
         try:
             self._change(seen.tenant, seen.queue, changes, unchanged, repeatable=False)
         except (ConditionFailed, StoreUnavailable):
@@ -159,11 +159,11 @@ class Bookkeeping:
             return False
         return True
 
-    def set_opening(self, seen: QueueState, target: str, opening: BreakerState | None) -> bool:
-        attribute = Path([OPENING + target])
-        before = seen.openings.get(target)
-        unchanged = attribute.does_not_exist() if before is None else attribute == opening_text(before)
-        change = attribute.remove() if opening is None else attribute.set(opening_text(opening))
+    def set_breaker(self, seen: QueueState, target: str, breaker: BreakerState | None) -> bool:
+        attribute = Path([BREAKER + target])
+        before = seen.breakers.get(target)
+        unchanged = attribute.does_not_exist() if before is None else attribute == breaker_text(before)
+        change = attribute.remove() if breaker is None else attribute.set(breaker_text(breaker))
         try:
             self._change(seen.tenant, seen.queue, [change], unchanged, repeatable=False)
         except (ConditionFailed, StoreUnavailable):

@@ -38,9 +38,9 @@ class DeadLetters:
             Limit=limit + 1,
         )
         found = [item for item in answer["Items"] if item["sk"]["S"] != upto]
-        letters = tuple(dead_letter_of(item) for item in found[:limit])
+        dead_letters = tuple(dead_letter_of(item) for item in found[:limit])
         more = len(found) > limit or "LastEvaluatedKey" in answer
-        return Page(letters, letters[-1].sk if more and letters else None)
+        return Page(dead_letters, dead_letters[-1].sk if more and dead_letters else None)
 
     def get_dead_letter(self, tenant: str, queue: str, sk: str) -> DeadLetter | None:
         answer = self._calls.send(
@@ -77,5 +77,5 @@ class DeadLetters:
         try:
             self._calls.send("delete_item", **request)
         except ConditionFailed as refusal:
-            return refusal.after_silence
+            return refusal.after_no_answer
         return True

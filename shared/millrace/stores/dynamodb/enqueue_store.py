@@ -14,20 +14,20 @@ from millrace.model.message import Entry, Message, MessageLocation, Place, Recor
 from millrace.model.queue_state import CreditRequest, QueueState
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.items import (
+    LOCATION,
     MESSAGE,
     QUEUES,
-    WHEREABOUTS,
     Item,
     counter,
     entry_item,
     entry_of,
+    location_of,
     message_item,
     message_key,
     message_of,
     place_key,
     queue_state_of,
     records_of,
-    whereabouts_of,
 )
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
 from millrace.stores.interface import APPLIED, Full, Refused, Unknown, WriteResult
@@ -120,9 +120,9 @@ class EnqueueStore:
         item = self._get(place_key(place))
         return entry_of(item) if item else None
 
-    def get_whereabouts(self, message_id: str) -> MessageLocation | None:
-        item = self._get(message_key(message_id, WHEREABOUTS))
-        return whereabouts_of(item, message_id) if item else None
+    def get_location(self, message_id: str) -> MessageLocation | None:
+        item = self._get(message_key(message_id, LOCATION))
+        return location_of(item, message_id) if item else None
 
     def get_records(self, message_id: str) -> Records:
         answer = self._calls.send(

@@ -17,13 +17,13 @@ from millrace.stores.dynamodb.items import (
     Item,
     claim_attributes,
     dead_letter_item,
-    document_item,
-    document_of,
     entry_item,
     entry_of,
     held_attributes,
+    location_item,
     place_key,
-    whereabouts_item,
+    workflow_state_item,
+    workflow_state_of,
 )
 from millrace.stores.dynamodb.retrying_client import (
     DUPLICATE,
@@ -32,7 +32,7 @@ from millrace.stores.dynamodb.retrying_client import (
     RetryingClient,
     StatementResult,
 )
-from millrace.stores.dynamodb.tables import DocumentItem, EntryItem, Requests
+from millrace.stores.dynamodb.tables import EntryItem, Requests, WorkflowStateItem
 from millrace.stores.interface import APPLIED, Page, Refused, Unknown, WriteResult
 
 #: Sorts right behind a key, before every longer one that begins with it: no key holds control characters.
@@ -64,9 +64,9 @@ class Entries:
             items = self._calls.read_all(self._names.queue, [place_key(place) for place in taken])
         except StoreUnavailable:
             return answers
-        there = {Place(item["pk"]["S"], item["sk"]["S"]): item for item in items}
+        existing = {Place(item["pk"]["S"], item["sk"]["S"]): item for item in items}
         return [
-            StatementResult("ConditionalCheckFailed", there.get(entry.place)) if answer.code == DUPLICATE else answer
+            StatementResult("ConditionalCheckFailed", existing.get(entry.place)) if answer.code == DUPLICATE else answer
             for answer, entry in zip(answers, entries, strict=True)
         ]
 
@@ -155,7 +155,7 @@ class Entries:
 
     def _ended(self, answer: StatementResult, entry: Entry) -> WriteResult[Entry]:
         if not answer.code and answer.item is None:
-            answer = StatementResult("ConditionalCheckFailed", None, answer.after_silence)
+            answer = StatementResult("ConditionalCheckFailed", None, answer.after_no_answer)
         return self._outcome(answer, entry, self._gone_while_mine)
 
     def hold_entries(self, entries: Sequence[Entry], tokens: Sequence[str]) -> list[WriteResult[Entry]]:
@@ -176,7 +176,7 @@ class Entries:
             self._outcome(answer, entry, self._stands_as_wanted) for answer, entry in zip(answers, entries, strict=True)
         ]
 
-    def move_entry(self, old: Entry, new: Entry, whereabouts: MessageLocation) -> WriteResult[Entry]:
+    def move_entry(self, old: Entry, new: Entry, location: MessageLocation) -> WriteResult[Entry]:
         table = self._names.queue
         mine = EntryItem.token == old.token
         if new.place == old.place:
@@ -186,37 +186,37 @@ class Entries:
                 {"Delete": self._requests.delete(table, place_key(old.place), mine)},
                 {"Put": self._requests.put(table, entry_item(new))},
             ]
-        return self._transact([*writes, {"Put": self._requests.put(table, whereabouts_item(whereabouts))}])
+        return self._transact([*writes, {"Put": self._requests.put(table, location_item(location))}])
 
-    def bury_entry(
-        self, old: Entry, whereabouts: MessageLocation, dead_letter: DeadLetter | None
-    ) -> WriteResult[Entry]:
+    def bury_entry(self, old: Entry, location: MessageLocation, dead_letter: DeadLetter | None) -> WriteResult[Entry]:
         table = self._names.queue
         writes = [
             {"Delete": self._requests.delete(table, place_key(old.place), EntryItem.token == old.token)},
-            {"Put": self._requests.put(table, whereabouts_item(whereabouts))},
+            {"Put": self._requests.put(table, location_item(location))},
         ]
         if dead_letter is not None:
             writes.append({"Put": self._requests.put(self._names.dead_letters, dead_letter_item(dead_letter))})
         return self._transact(writes)
 
-    def put_document(self, entry: Entry, document: WorkflowState, now: int) -> WriteResult[WorkflowState]:
+    def put_workflow_state(self, entry: Entry, workflow_state: WorkflowState, now: int) -> WriteResult[WorkflowState]:
         table = self._names.queue
         mine = (EntryItem.token == entry.token) & (EntryItem.until > now)
-        unchanged: Condition = (DocumentItem.nonce == document.nonce) & (DocumentItem.version == document.version - 1)
-        if document.version == 1:
-            unchanged = DocumentItem.pk.does_not_exist() | (DocumentItem.nonce != document.nonce)
+        unchanged: Condition = (WorkflowStateItem.nonce == workflow_state.nonce) & (
+            WorkflowStateItem.version == workflow_state.version - 1
+        )
+        if workflow_state.version == 1:
+            unchanged = WorkflowStateItem.pk.does_not_exist() | (WorkflowStateItem.nonce != workflow_state.nonce)
         check = self._requests.delete(table, place_key(entry.place), mine)
-        put = self._requests.put(table, document_item(entry.id, document), unchanged)
+        put = self._requests.put(table, workflow_state_item(entry.id, workflow_state), unchanged)
         try:
             self._send_transaction([{"ConditionCheck": check}, {"Put": put}])
         except CancelledByCondition as refusal:
             if 0 in refusal.failed:
                 return Refused(None)
-            current = document_of(refusal.item) if refusal.item else WorkflowState(b"", 0)
-            if current.nonce != document.nonce:
+            current = workflow_state_of(refusal.item) if refusal.item else WorkflowState(b"", 0)
+            if current.nonce != workflow_state.nonce:
                 current = WorkflowState(b"", 0)
-            return APPLIED if current == document else Refused(current)
+            return APPLIED if current == workflow_state else Refused(current)
         except StoreUnavailable as error:
             return Unknown(error)
         return APPLIED
@@ -240,7 +240,7 @@ class Entries:
             self._calls.send(operation, **request)
         except ConditionFailed as refusal:
             return self._outcome(
-                StatementResult("ConditionalCheckFailed", refusal.item, refusal.after_silence), entry, recognise
+                StatementResult("ConditionalCheckFailed", refusal.item, refusal.after_no_answer), entry, recognise
             )
         except StoreUnavailable as error:
             return Unknown(error)
@@ -273,11 +273,11 @@ class Entries:
 
     @staticmethod
     def _stands_as_wanted(entry: Entry, current: Entry | None, answer: StatementResult) -> bool:
-        return answer.after_silence and current == entry
+        return answer.after_no_answer and current == entry
 
     def _gone_while_mine(self, entry: Entry, current: Entry | None, answer: StatementResult) -> bool:
         """Missing after a try without an answer, with the claim still live: nobody else could have taken it out."""
-        return answer.after_silence and current is None and entry.live(self._clock())
+        return answer.after_no_answer and current is None and entry.live(self._clock())
 
 
 def _set(changes: Item) -> list[Any]:

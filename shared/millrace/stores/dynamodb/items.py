@@ -27,10 +27,10 @@ from millrace.model.queue_state import BreakerState, QueueState, Slot
 
 Item = dict[str, Any]
 
-MESSAGE, WHEREABOUTS, RESULT, DOCUMENT = "M", "L", "D", "S"
+MESSAGE, LOCATION, RESULT, WORKFLOW_STATE = "M", "L", "D", "S"
 QUEUES = "QUEUES"
 #: An open circuit breaker is an attribute of the queue's state, named by this and its target.
-OPENING = "open "
+BREAKER = "open "
 
 
 def message_key(message_id: str, kind: str) -> Item:
@@ -201,21 +201,21 @@ def _history_of(item: Mapping[str, Any]) -> tuple[Attempt, ...]:
     return tuple(Attempt(*row) for row in json.loads(_text(item, "history") or "[]"))
 
 
-def whereabouts_item(whereabouts: MessageLocation) -> Item:
-    place = whereabouts.place or Place("", "")
+def location_item(location: MessageLocation) -> Item:
+    place = location.place or Place("", "")
     return {
-        **message_key(whereabouts.id, WHEREABOUTS),
-        "nonce": {"S": whereabouts.nonce},
+        **message_key(location.id, LOCATION),
+        "nonce": {"S": location.nonce},
         "place_pk": {"S": place.pk},
         "place_sk": {"S": place.sk},
-        "dead": {"S": whereabouts.dead_letter},
-        "purged": _number(whereabouts.purged_at),
-        "history": _history_text(whereabouts.history),
-        "ttl": _number(whereabouts.ttl),
+        "dead": {"S": location.dead_letter},
+        "purged": _number(location.purged_at),
+        "history": _history_text(location.history),
+        "ttl": _number(location.ttl),
     }
 
 
-def whereabouts_of(item: Mapping[str, Any], message_id: str) -> MessageLocation:
+def location_of(item: Mapping[str, Any], message_id: str) -> MessageLocation:
     place_pk = _text(item, "place_pk")
     return MessageLocation(
         message_id,
@@ -250,17 +250,17 @@ def result_of(item: Mapping[str, Any], message_id: str) -> Result:
     )
 
 
-def document_item(message_id: str, document: WorkflowState) -> Item:
+def workflow_state_item(message_id: str, workflow_state: WorkflowState) -> Item:
     return {
-        **message_key(message_id, DOCUMENT),
-        "content": {"B": document.content},
-        "version": _number(document.version),
-        "ttl": _number(document.ttl),
-        "nonce": {"S": document.nonce},
+        **message_key(message_id, WORKFLOW_STATE),
+        "content": {"B": workflow_state.content},
+        "version": _number(workflow_state.version),
+        "ttl": _number(workflow_state.ttl),
+        "nonce": {"S": workflow_state.nonce},
     }
 
 
-def document_of(item: Mapping[str, Any]) -> WorkflowState:
+def workflow_state_of(item: Mapping[str, Any]) -> WorkflowState:
     return WorkflowState(_bytes(item, "content"), _int(item, "version"), _int(item, "ttl"), _text(item, "nonce"))
 
 
@@ -269,9 +269,9 @@ def records_of(found: list[Item], message_id: str) -> Records:
     items = {item["sk"]["S"]: item for item in found}
     return Records(
         message_of(items[MESSAGE], message_id) if MESSAGE in items else None,
-        whereabouts_of(items[WHEREABOUTS], message_id) if WHEREABOUTS in items else None,
+        location_of(items[LOCATION], message_id) if LOCATION in items else None,
         result_of(items[RESULT], message_id) if RESULT in items else None,
-        document_of(items[DOCUMENT]) if DOCUMENT in items else None,
+        workflow_state_of(items[WORKFLOW_STATE]) if WORKFLOW_STATE in items else None,
     )
 
 
@@ -279,34 +279,34 @@ def dead_letter_key(tenant: str, queue: str, sk: str) -> Item:
     return {"pk": {"S": f"{tenant}#{queue}"}, "sk": {"S": sk}}
 
 
-def dead_letter_item(letter: DeadLetter) -> Item:
-    message = letter.message
+def dead_letter_item(dead_letter: DeadLetter) -> Item:
+    message = dead_letter.message
     return {
         **message_attributes(message),
-        **dead_letter_key(message.tenant, message.queue, letter.sk),
+        **dead_letter_key(message.tenant, message.queue, dead_letter.sk),
         "id": {"S": message.id},
-        "failed": _number(letter.failed_at),
-        "reason": {"S": letter.reason.value},
-        "error": {"S": letter.error},
-        "error_type": {"S": letter.error_type},
-        "attempts": _number(letter.attempts),
-        "deliveries": _number(letter.deliveries),
-        "priority": _number(letter.priority),
-        "key": {"S": letter.key},
-        "project": {"S": letter.project},
-        "labels": {"S": ",".join(letter.labels)},
-        "history": _history_text(letter.history),
+        "failed": _number(dead_letter.failed_at),
+        "reason": {"S": dead_letter.reason.value},
+        "error": {"S": dead_letter.error},
+        "error_type": {"S": dead_letter.error_type},
+        "attempts": _number(dead_letter.attempts),
+        "deliveries": _number(dead_letter.deliveries),
+        "priority": _number(dead_letter.priority),
+        "key": {"S": dead_letter.key},
+        "project": {"S": dead_letter.project},
+        "labels": {"S": ",".join(dead_letter.labels)},
+        "history": _history_text(dead_letter.history),
         "message_ttl": _number(message.ttl),
-        "ttl": _number(letter.ttl),
-        **replay_attributes(letter),
+        "ttl": _number(dead_letter.ttl),
+        **replay_attributes(dead_letter),
     }
 
 
-def replay_attributes(letter: DeadLetter) -> Item:
+def replay_attributes(dead_letter: DeadLetter) -> Item:
     return {
-        "replayed": _number(letter.replayed_at),
-        "replayed_as": {"S": letter.replayed_as},
-        "replay_job": {"S": letter.replay_job},
+        "replayed": _number(dead_letter.replayed_at),
+        "replayed_as": {"S": dead_letter.replayed_as},
+        "replay_job": {"S": dead_letter.replay_job},
     }
 
 
@@ -334,7 +334,7 @@ def dead_letter_of(item: Mapping[str, Any]) -> DeadLetter:
 
 def queue_state_of(item: Mapping[str, Any], tenant: str, queue: str) -> QueueState:
     """Counters by minute or day are attributes of their own, named by a letter and the number: see `counter`."""
-    counted: dict[str, dict[int, int]] = {letter: {} for letter in "gaed"}
+    counted: dict[str, dict[int, int]] = {dead_letter: {} for dead_letter in "gaed"}
     for name, value in item.items():
         if name[0] in counted and name[1:].isdigit():
             counted[name[0]][int(name[1:])] = int(value["N"])
@@ -356,17 +356,17 @@ def queue_state_of(item: Mapping[str, Any], tenant: str, queue: str) -> QueueSta
         endings=counted["e"],
         dead_days=counted["d"],
         pace_at=_int(item, "pace"),
-        mended_at=_int(item, "mended"),
-        openings={
-            name.removeprefix(OPENING): BreakerState(*map(int, value["S"].split("/")))
+        repaired_at=_int(item, "repaired"),
+        breakers={
+            name.removeprefix(BREAKER): BreakerState(*map(int, value["S"].split("/")))
             for name, value in item.items()
-            if name.startswith(OPENING)
+            if name.startswith(BREAKER)
         },
     )
 
 
-def opening_text(opening: BreakerState) -> str:
-    return f"{opening.until}/{opening.level}"
+def breaker_text(breaker: BreakerState) -> str:
+    return f"{breaker.until}/{breaker.level}"
 
 
 def slot_key(tenant: str, queue: str, number: int) -> Item:

@@ -9,15 +9,15 @@ from millrace.model.message import Message, MessageLocation, Records, Result
 from millrace.stores.dynamodb import statements
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.items import (
+    LOCATION,
     MESSAGE,
-    WHEREABOUTS,
     Item,
+    location_of,
     message_item,
     message_key,
     message_of,
     records_of,
     result_item,
-    whereabouts_of,
 )
 from millrace.stores.dynamodb.retrying_client import DUPLICATE, ConditionFailed, RetryingClient, StatementResult
 from millrace.stores.dynamodb.tables import MessageItem, Requests, ResultItem
@@ -104,13 +104,13 @@ class Messages:
         )
         return records_of(answer["Items"], message_id)
 
-    def get_whereabouts(self, message_id: str) -> MessageLocation | None:
+    def get_location(self, message_id: str) -> MessageLocation | None:
         answer = self._calls.send(
-            "get_item", TableName=self._names.queue, Key=message_key(message_id, WHEREABOUTS), ConsistentRead=True
+            "get_item", TableName=self._names.queue, Key=message_key(message_id, LOCATION), ConsistentRead=True
         )
-        return whereabouts_of(answer["Item"], message_id) if "Item" in answer else None
+        return location_of(answer["Item"], message_id) if "Item" in answer else None
 
-    def get_all_whereabouts(self, ids: Sequence[str]) -> dict[str, MessageLocation]:
-        keys = [message_key(message_id, WHEREABOUTS) for message_id in dict.fromkeys(ids)]
+    def get_locations(self, ids: Sequence[str]) -> dict[str, MessageLocation]:
+        keys = [message_key(message_id, LOCATION) for message_id in dict.fromkeys(ids)]
         items = self._calls.read_all(self._names.queue, keys)
-        return {message_id: whereabouts_of(item, message_id) for item in items for message_id in [item["pk"]["S"][2:]]}
+        return {message_id: location_of(item, message_id) for item in items for message_id in [item["pk"]["S"][2:]]}

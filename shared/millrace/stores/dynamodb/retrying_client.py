@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BATCH = 25
 READ_BATCH = 100
 #: The request was turned away: it surely did nothing.
-TURNED_AWAY = frozenset(
+THROTTLED = frozenset(
     {
         "ProvisionedThroughputExceededException",
         "ProvisionedThroughputExceeded",
@@ -34,7 +34,7 @@ TURNED_AWAY = frozenset(
     }
 )
 #: No telling whether it did anything.
-NO_TELLING = frozenset({"InternalServerError", "InternalServerErrorException", "ServiceUnavailable", "InternalFailure"})
+AMBIGUOUS = frozenset({"InternalServerError", "InternalServerErrorException", "ServiceUnavailable", "InternalFailure"})
 CONDITION_FAILED = frozenset({"ConditionalCheckFailedException", "ConditionalCheckFailed"})
 DUPLICATE = "DuplicateItem"
 
@@ -77,10 +77,10 @@ def _silent() -> tuple[type[Exception], ...]:
 class ConditionFailed(Exception):
     """The write's condition did not hold."""
 
-    def __init__(self, item: Item | None, *, after_silence: bool) -> None:
+    def __init__(self, item: Item | None, *, after_no_answer: bool) -> None:
         super().__init__("the condition did not hold")
         self.item = item  #: as it stands
-        self.after_silence = after_silence  #: an earlier try got no answer: it may have been this very write
+        self.after_no_answer = after_no_answer  #: an earlier try got no answer: it may have been this very write
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class StatementResult:
 
     code: str = ""  #: empty when it was applied
     item: Item | None = None
-    after_silence: bool = False
+    after_no_answer: bool = False
 
 
 class RetryingClient:
@@ -122,7 +122,7 @@ class RetryingClient:
         """
         call = getattr(self.client, operation)
         tries = self._tries()
-        after_silence = False
+        after_no_answer = False
         while True:
             try:
                 answer: dict[str, Any] = call(**arguments)
@@ -130,20 +130,20 @@ class RetryingClient:
             except _declined() as error:
                 code = error.response.get("Error", {}).get("Code", "")
                 if code in CONDITION_FAILED:
-                    raise ConditionFailed(_old_item(error), after_silence=after_silence) from None
+                    raise ConditionFailed(_old_item(error), after_no_answer=after_no_answer) from None
                 if code == "TransactionCanceledException":
-                    self._check_cancelled(error, after_silence=after_silence)
-                elif code in NO_TELLING or _status(error) >= 500:
-                    after_silence = True
-                elif code not in TURNED_AWAY:
+                    self._check_cancelled(error, after_no_answer=after_no_answer)
+                elif code in AMBIGUOUS or _status(error) >= 500:
+                    after_no_answer = True
+                elif code not in THROTTLED:
                     raise StoreUnavailable(f"DynamoDB refused {operation}: {error}") from error
                 cause: Exception = error
             except _never_sent() as error:
                 cause = error
             except _silent() as error:
-                after_silence = True
+                after_no_answer = True
                 cause = error
-            if after_silence and not repeatable:
+            if after_no_answer and not repeatable:
                 raise StoreUnavailable(f"DynamoDB gave no answer to {operation}; it may have happened.") from cause
             if not next(tries):
                 raise StoreUnavailable(f"DynamoDB did not answer {operation} within {self._deadline_s} s.") from cause
@@ -195,9 +195,9 @@ class RetryingClient:
                 for number, part in zip(open_, response["Responses"], strict=True):
                     error: Any = part.get("Error", {})
                     code = error.get("Code", "")
-                    if code in NO_TELLING:
+                    if code in AMBIGUOUS:
                         silent.add(number)
-                    if code in NO_TELLING or code in TURNED_AWAY:
+                    if code in AMBIGUOUS or code in THROTTLED:
                         again.append(number)
                     else:
                         item = error.get("Item") if code else part.get("Item")
@@ -205,9 +205,9 @@ class RetryingClient:
                 open_ = again
             except _declined() as error:
                 code = error.response.get("Error", {}).get("Code", "")
-                if code in NO_TELLING or _status(error) >= 500:
+                if code in AMBIGUOUS or _status(error) >= 500:
                     silent.update(open_)
-                elif code not in TURNED_AWAY:
+                elif code not in THROTTLED:
                     for number in open_:
                         answers[number] = StatementResult(code)
                     break
@@ -234,22 +234,22 @@ class RetryingClient:
             cap = min(cap * 2, self._longest_wait_s)
 
     @staticmethod
-    def _check_cancelled(error: Any, *, after_silence: bool) -> None:
+    def _check_cancelled(error: Any, *, after_no_answer: bool) -> None:
         """A transaction was cancelled: by a condition, or only by somebody else's at the same moment."""
         reasons: list[dict[str, Any]] = error.response.get("CancellationReasons", [])
         for reason in reasons:
             if reason.get("Code") in CONDITION_FAILED:
-                raise CancelledByCondition(reasons, after_silence=after_silence)
-        if not any(reason.get("Code") in TURNED_AWAY for reason in reasons):
+                raise CancelledByCondition(reasons, after_no_answer=after_no_answer)
+        if not any(reason.get("Code") in THROTTLED for reason in reasons):
             raise StoreUnavailable(f"DynamoDB cancelled a transaction: {error}") from error
 
 
 class CancelledByCondition(ConditionFailed):
     """A transaction's condition did not hold; says which."""
 
-    def __init__(self, reasons: list[dict[str, Any]], *, after_silence: bool) -> None:
+    def __init__(self, reasons: list[dict[str, Any]], *, after_no_answer: bool) -> None:
         self.failed = [n for n, reason in enumerate(reasons) if reason.get("Code") in CONDITION_FAILED]
-        super().__init__(reasons[self.failed[0]].get("Item") or None, after_silence=after_silence)
+        super().__init__(reasons[self.failed[0]].get("Item") or None, after_no_answer=after_no_answer)
 
 
 def _chunks(statements: Sequence[Statement]) -> Iterator[list[Statement]]:

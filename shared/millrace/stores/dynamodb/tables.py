@@ -73,7 +73,7 @@ class MessageItem(_MessageAttributes):
     """What was accepted."""
 
 
-class WhereaboutsItem(_Keyed):
+class LocationItem(_Keyed):
     """Where a message's entry went."""
 
     nonce = UnicodeAttribute()
@@ -95,7 +95,7 @@ class ResultItem(_Keyed):
     ttl = TTLAttribute()
 
 
-class DocumentItem(_Keyed):
+class WorkflowStateItem(_Keyed):
     """A message's workflow state."""
 
     nonce = UnicodeAttribute()
@@ -118,7 +118,7 @@ class QueueStateItem(_Keyed):
     failed = NumberAttribute(null=True)
     dead = NumberAttribute(null=True)
     pace = NumberAttribute(null=True)
-    mended = NumberAttribute(null=True)
+    repaired = NumberAttribute(null=True)
 
 
 class SlotItem(_Keyed):

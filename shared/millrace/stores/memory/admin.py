@@ -93,29 +93,29 @@ class MemoryAuditLog:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._deeds: dict[tuple[str, str], AuditEvent] = {}
+        self._events: dict[tuple[str, str], AuditEvent] = {}
 
-    def begin(self, deed: AuditEvent) -> None:
+    def begin(self, event: AuditEvent) -> None:
         with self._lock:
-            self._deeds.setdefault((deed.tenant, deed.sk), deed)
+            self._events.setdefault((event.tenant, event.sk), event)
 
-    def end(self, deed: AuditEvent) -> bool:
+    def end(self, event: AuditEvent) -> bool:
         with self._lock:
-            current = self._deeds.get((deed.tenant, deed.sk))
+            current = self._events.get((event.tenant, event.sk))
             if current is None or current.outcome != STARTED:
                 return False
-            ended = replace(current, outcome=deed.outcome, result=deed.result, ended_at=deed.ended_at)
-            self._deeds[deed.tenant, deed.sk] = ended
+            ended = replace(current, outcome=event.outcome, result=event.result, ended_at=event.ended_at)
+            self._events[event.tenant, event.sk] = ended
             return True
 
     def read(self, tenant: str, after: str, before: str, limit: int) -> Page[AuditEvent]:
         with self._lock:
-            found = [deed for (owner, sk), deed in self._deeds.items() if owner == tenant and after < sk < before]
-        found.sort(key=lambda deed: deed.sk, reverse=True)
+            found = [event for (owner, sk), event in self._events.items() if owner == tenant and after < sk < before]
+        found.sort(key=lambda event: event.sk, reverse=True)
         return Page(tuple(found[:limit]), found[limit - 1].sk if len(found) > limit else None)
 
 
 if TYPE_CHECKING:
 
-    def _keeps_the_interfaces(jobs: MemoryAdminJobs, trail: MemoryAuditLog) -> tuple[AdminJobs, AuditLog]:
-        return jobs, trail
+    def _keeps_the_interfaces(jobs: MemoryAdminJobs, audit_log: MemoryAuditLog) -> tuple[AdminJobs, AuditLog]:
+        return jobs, audit_log

@@ -42,9 +42,9 @@ class MemoryStore:
         self._lock = threading.RLock()
         self.entries: dict[Place, Entry] = {}
         self.messages: dict[str, Message] = {}
-        self.whereabouts: dict[str, MessageLocation] = {}
+        self.location: dict[str, MessageLocation] = {}
         self.results: dict[str, Result] = {}
-        self.documents: dict[str, WorkflowState] = {}
+        self.workflow_state: dict[str, WorkflowState] = {}
         self.states: dict[tuple[str, str], QueueState] = {}
         self.slots: dict[tuple[str, str, int], Slot] = {}
         self.dead_letters: dict[tuple[str, str], dict[str, DeadLetter]] = {}
@@ -146,20 +146,18 @@ class MemoryStore:
 
         return [self._fenced(entry.place, token, hold(entry)) for entry, token in zip(entries, tokens, strict=True)]
 
-    def move_entry(self, old: Entry, new: Entry, whereabouts: MessageLocation) -> WriteResult[Entry]:
+    def move_entry(self, old: Entry, new: Entry, location: MessageLocation) -> WriteResult[Entry]:
         def move(current: Entry) -> None:
             del self.entries[current.place]
             self.entries[new.place] = new
-            self.whereabouts[new.id] = whereabouts
+            self.location[new.id] = location
 
         return self._fenced(old.place, old.token, move)
 
-    def bury_entry(
-        self, old: Entry, whereabouts: MessageLocation, dead_letter: DeadLetter | None
-    ) -> WriteResult[Entry]:
+    def bury_entry(self, old: Entry, location: MessageLocation, dead_letter: DeadLetter | None) -> WriteResult[Entry]:
         def bury(current: Entry) -> None:
             del self.entries[current.place]
-            self.whereabouts[old.id] = whereabouts
+            self.location[old.id] = location
             if dead_letter is not None:
                 owner = (dead_letter.message.tenant, dead_letter.message.queue)
                 self.dead_letters.setdefault(owner, {})[dead_letter.sk] = dead_letter
@@ -173,19 +171,19 @@ class MemoryStore:
                 if current is None or current.finished_at <= result.finished_at:
                     self.results[result.id] = result
 
-    def put_document(self, entry: Entry, document: WorkflowState, now: int) -> WriteResult[WorkflowState]:
+    def put_workflow_state(self, entry: Entry, workflow_state: WorkflowState, now: int) -> WriteResult[WorkflowState]:
         with self._lock:
             held = self.entries.get(entry.place)
             if held is None or held.token != entry.token or not held.live(now):
                 return Refused(None)
-            current = self.documents.get(entry.id, WorkflowState(b"", 0))
-            if current.nonce != document.nonce:
+            current = self.workflow_state.get(entry.id, WorkflowState(b"", 0))
+            if current.nonce != workflow_state.nonce:
                 current = WorkflowState(b"", 0)
-            if current == document:
+            if current == workflow_state:
                 return APPLIED
-            if current.version != document.version - 1:
+            if current.version != workflow_state.version - 1:
                 return Refused(current)
-            self.documents[entry.id] = document
+            self.workflow_state[entry.id] = workflow_state
             return APPLIED
 
     # -- one message by id --------------------------------------------------------------------------------------
@@ -193,18 +191,18 @@ class MemoryStore:
         with self._lock:
             return Records(
                 self.messages.get(message_id),
-                self.whereabouts.get(message_id),
+                self.location.get(message_id),
                 self.results.get(message_id),
-                self.documents.get(message_id),
+                self.workflow_state.get(message_id),
             )
 
-    def get_whereabouts(self, message_id: str) -> MessageLocation | None:
+    def get_location(self, message_id: str) -> MessageLocation | None:
         with self._lock:
-            return self.whereabouts.get(message_id)
+            return self.location.get(message_id)
 
-    def get_all_whereabouts(self, ids: Sequence[str]) -> dict[str, MessageLocation]:
+    def get_locations(self, ids: Sequence[str]) -> dict[str, MessageLocation]:
         with self._lock:
-            return {id_: self.whereabouts[id_] for id_ in ids if id_ in self.whereabouts}
+            return {id_: self.location[id_] for id_ in ids if id_ in self.location}
 
     def get_entries(self, places: Sequence[Place]) -> dict[Place, Entry]:
         with self._lock:
@@ -251,38 +249,38 @@ class MemoryStore:
             )
             return self._keep(taken, take.stale_minutes)
 
-    def settle(self, tenant: str, queue: str, tally: CounterDelta) -> QueueState | None:
+    def settle(self, tenant: str, queue: str, delta: CounterDelta) -> QueueState | None:
         with self._lock:
             state = self.get_queue_state(tenant, queue)
-            returned = tally.credits if tally.epoch == state.epoch else 0
+            returned = delta.credits if delta.epoch == state.epoch else 0
             dead_days = state.dead_days
-            for day, count in tally.dead.items():
+            for day, count in delta.dead.items():
                 dead_days = _added(dead_days, day, count)
             settled = replace(
                 state,
                 depth=state.depth - returned,
                 returned=state.returned + returned,
-                done=state.done + tally.done,
-                failed=state.failed + tally.failed,
-                dead=state.dead + sum(count for count in tally.dead.values() if count > 0),
-                arrived=state.arrived + tally.arrived,
-                arrivals=_added(state.arrivals, tally.minute, tally.arrived),
-                endings=_added(state.endings, tally.minute, tally.done),
-                dead_days={day: count for day, count in dead_days.items() if day not in tally.stale_days},
+                done=state.done + delta.done,
+                failed=state.failed + delta.failed,
+                dead=state.dead + sum(count for count in delta.dead.values() if count > 0),
+                arrived=state.arrived + delta.arrived,
+                arrivals=_added(state.arrivals, delta.minute, delta.arrived),
+                endings=_added(state.endings, delta.minute, delta.done),
+                dead_days={day: count for day, count in dead_days.items() if day not in delta.stale_days},
             )
-            return self._keep(settled, tally.stale_minutes)
+            return self._keep(settled, delta.stale_minutes)
 
     def set_paused(self, tenant: str, queue: str, at: int, by: str) -> QueueState:
         with self._lock:
             return self._keep(replace(self.get_queue_state(tenant, queue), paused_at=at, paused_by=by), ())
 
-    def mend_depth(self, seen: QueueState, surplus: int, now: int) -> bool:
+    def repair_depth(self, seen: QueueState, surplus: int, now: int) -> bool:
         with self._lock:
             state = self.get_queue_state(seen.tenant, seen.queue)
             if (state.returned, state.epoch) != (seen.returned, seen.epoch):
                 return False
-            mended = replace(state, depth=state.depth - surplus, epoch=state.epoch + 1, mended_at=now)
-            self._keep(mended, ())
+            repaired = replace(state, depth=state.depth - surplus, epoch=state.epoch + 1, repaired_at=now)
+            self._keep(repaired, ())
             return True
 
     def set_pace(self, seen: QueueState, pace_at: int) -> bool:
@@ -293,13 +291,13 @@ class MemoryStore:
             self._keep(replace(state, pace_at=pace_at), ())
             return True
 
-    def set_opening(self, seen: QueueState, target: str, opening: BreakerState | None) -> bool:
+    def set_breaker(self, seen: QueueState, target: str, breaker: BreakerState | None) -> bool:
         with self._lock:
             state = self.get_queue_state(seen.tenant, seen.queue)
-            if state.openings.get(target) != seen.openings.get(target):
+            if state.breakers.get(target) != seen.breakers.get(target):
                 return False
-            openings = {name: kept for name, kept in state.openings.items() if name != target}
-            self._keep(replace(state, openings={**openings, target: opening} if opening else openings), ())
+            breakers = {name: kept for name, kept in state.breakers.items() if name != target}
+            self._keep(replace(state, breakers={**breakers, target: breaker} if breaker else breakers), ())
             return True
 
     def take_slot(self, tenant: str, queue: str, slot: Slot, now: int) -> bool:
@@ -321,9 +319,9 @@ class MemoryStore:
         self, tenant: str, queue: str, after: str, upto: str, limit: int, *, newest_first: bool = False
     ) -> Page[DeadLetter]:
         with self._lock:
-            letters = self.dead_letters.get((tenant, queue), {})
-            found = sorted((sk for sk in letters if after < sk < upto), reverse=newest_first)
-            items = tuple(letters[sk] for sk in found[:limit])
+            dead_letters = self.dead_letters.get((tenant, queue), {})
+            found = sorted((sk for sk in dead_letters if after < sk < upto), reverse=newest_first)
+            items = tuple(dead_letters[sk] for sk in found[:limit])
             return Page(items, items[-1].sk if len(found) > limit else None)
 
     def get_dead_letter(self, tenant: str, queue: str, sk: str) -> DeadLetter | None:
@@ -332,11 +330,11 @@ class MemoryStore:
 
     def mark_replayed(self, dead_letter: DeadLetter) -> bool:
         with self._lock:
-            letters = self.dead_letters.get((dead_letter.message.tenant, dead_letter.message.queue), {})
-            current = letters.get(dead_letter.sk)
+            dead_letters = self.dead_letters.get((dead_letter.message.tenant, dead_letter.message.queue), {})
+            current = dead_letters.get(dead_letter.sk)
             if current is None:
                 return False
-            letters[dead_letter.sk] = replace(
+            dead_letters[dead_letter.sk] = replace(
                 current,
                 replayed_at=dead_letter.replayed_at,
                 replayed_as=dead_letter.replayed_as,

@@ -29,21 +29,21 @@ class QueueDelivery:
     def __init__(self, definition_of: Callable[[str], QueueDefinition]) -> None:
         self._definition_of = definition_of
 
-    def __call__(self, context: Context, parcel: TargetRequest) -> Any:
-        definition = self._definition_of(parcel.destination)
+    def __call__(self, context: Context, request: TargetRequest) -> Any:
+        definition = self._definition_of(request.destination)
         message = context.message
-        key = definition.key_of(parcel.given)
+        key = definition.key_of(request.given)
         draft = Draft(
-            json.dumps(parcel.given, separators=(",", ":"), ensure_ascii=False).encode(),
+            json.dumps(request.given, separators=(",", ":"), ensure_ascii=False).encode(),
             key=(key or NO_KEY) if definition.spec.keyed else "",
             correlation_id=context.correlation_id,
             source=f"queue:{message.queue}",
             origin=message.id,
         )
-        own_key = RESERVED.join(("", "chain", message.id, message.nonce, str(parcel.index)))
+        system_key = RESERVED.join(("", "chain", message.id, message.nonce, str(request.index)))
         other = context.queue.runtime.queue(context.queue.tenant, definition.spec)
         try:
-            receipt = enqueue(other, draft, own_key=own_key)
+            receipt = enqueue(other, draft, system_key=system_key)
         except QueueFull as full:
             raise Throttled(full.retry_after, str(full)) from full
         return {"queue": definition.name, "message_id": receipt.message_id}

@@ -15,6 +15,6 @@ class CommandDelivery:
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
 
-    def __call__(self, context: Context, parcel: TargetRequest) -> Any:
-        context.input = parcel.given
-        return self._commands.run(parcel.destination, parcel.given, context)
+    def __call__(self, context: Context, request: TargetRequest) -> Any:
+        context.input = request.given
+        return self._commands.run(request.destination, request.given, context)

@@ -71,13 +71,13 @@ class HttpDelivery:
         self._pools = pools or guarded_pools(guard or AddressGuard(allow_loopback=settings.allow_loopback))
         self._monotonic = monotonic
 
-    def __call__(self, context: Context, parcel: TargetRequest) -> Any:
-        body = json.dumps(parcel.given, separators=(",", ":"), ensure_ascii=False).encode()
-        headers = self._headers(context, parcel, body)
+    def __call__(self, context: Context, request: TargetRequest) -> Any:
+        body = json.dumps(request.given, separators=(",", ":"), ensure_ascii=False).encode()
+        headers = self._headers(context, request, body)
         allowed_s = min(LONGEST_S, max(0.1, context.remaining_ms() / 1000))
         end = self._monotonic() + allowed_s
         try:
-            answer = self._post(parcel.destination, body, headers, end)
+            answer = self._post(request.destination, body, headers, end)
         except AddressRefused as refused:
             raise Reject(str(refused)) from refused
         except urllib3.exceptions.HTTPError as error:
@@ -88,12 +88,12 @@ class HttpDelivery:
         finally:
             answer.release_conn() if answer.length_remaining == 0 else answer.close()
 
-    def _headers(self, context: Context, parcel: TargetRequest, body: bytes) -> dict[str, str]:
+    def _headers(self, context: Context, request: TargetRequest, body: bytes) -> dict[str, str]:
         now = context.queue.now()
         live = [secret for secret in self._secrets.resolve(self._settings.signing) if secret.live(now)]
         if not live:
             raise ConfigurationMissing("no secret is live to sign an http target with")
-        delivery_id = f"{context.message_id}.{parcel.index}" if parcel.several else context.message_id
+        delivery_id = f"{context.message_id}.{request.index}" if request.several else context.message_id
         return {
             "content-type": "application/json",
             "user-agent": self._settings.user_agent,

@@ -36,13 +36,13 @@ class LambdaDelivery:
     def __init__(self, client: BaseClient) -> None:
         self._client: Any = client
 
-    def __call__(self, context: Context, parcel: TargetRequest) -> Any:
-        payload = json.dumps(parcel.given, separators=(",", ":"), ensure_ascii=False).encode()
+    def __call__(self, context: Context, request: TargetRequest) -> Any:
+        payload = json.dumps(request.given, separators=(",", ":"), ensure_ascii=False).encode()
         if len(payload) > PAYLOAD_BYTES:
             raise Reject(f"The input is {len(payload)} bytes; Lambda takes {PAYLOAD_BYTES}.")
         try:
             answer = self._client.invoke(
-                FunctionName=parcel.destination,
+                FunctionName=request.destination,
                 InvocationType="RequestResponse",
                 Payload=payload,
                 ClientContext=_client_context(context),
@@ -50,7 +50,7 @@ class LambdaDelivery:
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
             if code in THROTTLES:
-                raise Throttled(None, f"Lambda has no room for {parcel.destination}: {code}.") from error
+                raise Throttled(None, f"Lambda has no room for {request.destination}: {code}.") from error
             raise
         data = answer["Payload"].read(ANSWER_BYTES + 1)
         if answer.get("FunctionError"):

@@ -85,9 +85,9 @@ class TargetPlan:
         except ExpressionFailed as problem:
             raise Reject(f"The mapping has no value for this message: {problem}") from problem
         name = target_name(target)
-        parcel = TargetRequest(target.name, given, index, len(self._targets) > 1)
+        request = TargetRequest(target.name, given, index, len(self._targets) > 1)
         try:
-            result = self._deliveries[target.kind](context, parcel)
+            result = self._deliveries[target.kind](context, request)
         except Reject:
             self._breakers.succeeded(name)
             raise

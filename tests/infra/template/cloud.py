@@ -1,0 +1,146 @@
+"""AWS as the functions meet it: DynamoDB Local for the tables, memory for the rest; every call is noted.
+
+A call is noted as what IAM would check for it: actions, and the resource by its logical id in the template.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from botocore.client import BaseClient
+
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.minimal_client import MinimalClient
+from millrace.stores.interface import Blobs
+from millrace.stores.memory.queue import MemoryBlobs
+
+STACK = "millrace"
+BUCKET = "bodies"
+SECRET = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+ADAPTER = "/millrace/stores/dynamodb/"
+PLUMBING = ("retrying_client.py", "minimal_client.py", "client.py")
+WRITES = {"Put": "PutItem", "Delete": "DeleteItem", "Update": "UpdateItem", "ConditionCheck": "ConditionCheckItem"}
+STATEMENT = re.compile(r'(INSERT|UPDATE|DELETE|SELECT)\b.*?"([^"]+)"', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What IAM would check for a call."""
+
+    action: str  #: `dynamodb:PutItem`
+    resource: str  #: logical id, with `/*` for what is inside
+    partition: str = ""  #: the leading key, for DynamoDB
+
+
+@dataclass
+class Cloud:
+    """Answers and notes."""
+
+    tables: TableNames
+    needs: set[Need] = field(default_factory=set)
+    methods: set[str] = field(default_factory=set)  #: of the adapter, that made a call
+    _objects: dict[str, bytes] = field(default_factory=dict)
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Every client of this process, boto3's and the lean one."""
+        minimal, boto = MinimalClient._send, BaseClient._make_api_call  # type: ignore[attr-defined]
+
+        def minimal_send(client: MinimalClient, operation: str, arguments: dict[str, Any]) -> Any:
+            self._note("dynamodb", operation, arguments)
+            return minimal(client, operation, arguments)
+
+        def boto_call(client: Any, operation: str, arguments: dict[str, Any]) -> Any:
+            service = client.meta.service_model.service_name
+            self._note(service, operation, arguments)
+            if service == "dynamodb":
+                return boto(client, operation, arguments)
+            return self._answer(operation, arguments)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(MinimalClient, "_send", minimal_send)
+            patch.setattr(BaseClient, "_make_api_call", boto_call)
+            yield
+
+    def blobs(self) -> Blobs:
+        """The bucket for those who prepare the stage; their calls are nobody's."""
+        blobs = MemoryBlobs()
+        blobs.objects = self._objects
+        return blobs
+
+    def _note(self, service: str, operation: str, arguments: Mapping[str, Any]) -> None:
+        if service == "dynamodb":
+            self.needs.update(self._of_table(operation, arguments))
+            self.methods.add(_method())
+        elif service == "lambda":
+            self.needs.add(Need("lambda:InvokeFunction", _function(arguments["FunctionName"])))
+        elif service == "s3":
+            assert arguments["Bucket"] == BUCKET
+            self.needs.add(Need(f"s3:{operation}", "BodyBucket/*"))
+        else:
+            self.needs.add(Need(f"{service}:{operation}", arguments["SecretId"].rpartition(":")[2]))
+
+    def _of_table(self, operation: str, arguments: Mapping[str, Any]) -> Iterator[Need]:
+        if operation == "BatchGetItem":
+            for table, asked in arguments["RequestItems"].items():
+                yield from (self._need(operation, table, key["pk"]["S"]) for key in asked["Keys"])
+        elif operation == "TransactWriteItems":
+            for item in arguments["TransactItems"]:
+                ((kind, write),) = item.items()
+                yield self._need(WRITES[kind], write["TableName"], (write.get("Key") or write["Item"])["pk"]["S"])
+        elif operation == "BatchExecuteStatement":
+            for statement in arguments["Statements"]:
+                found = STATEMENT.match(statement["Statement"])
+                assert found, statement
+                texts = [value["S"] for value in statement["Parameters"] if "S" in value]
+                partition = "TOKENS" if "TOKENS" in texts else "elsewhere"
+                yield self._need(f"PartiQL{found[1].capitalize()}", found[2], partition)
+        elif operation == "Query":
+            yield self._need(operation, arguments["TableName"], arguments["ExpressionAttributeValues"][":pk"]["S"])
+        else:
+            key = arguments["Item"] if operation == "PutItem" else arguments["Key"]
+            yield self._need(operation, arguments["TableName"], key["pk"]["S"])
+
+    def _need(self, action: str, table: str, partition: str) -> Need:
+        resource = {self.tables.queue: "QueueTable", self.tables.dead_letters: "DeadLetterTable"}[table]
+        return Need(f"dynamodb:{action}", resource, "TOKENS" if partition == "TOKENS" else "elsewhere")
+
+    def _answer(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if operation == "PutObject":
+            self._objects[arguments["Key"]] = bytes(arguments["Body"])
+        elif operation == "GetObject":
+            return {"Body": io.BytesIO(self._objects[arguments["Key"]])}
+        elif operation == "GetSecretValue":
+            # One JSON for all: webhooks' secrets by name, or the bare secret that signs http targets.
+            bare = arguments["SecretId"].endswith("TargetSecretArn")
+            names = ("GITHUB", "PAGERDUTY", "STRIPE")
+            kept = json.dumps({f"{name}_WEBHOOK_SECRET": SECRET for name in names})
+            return {"SecretString": f"whsec_{SECRET}" if bare else kept}
+        else:
+            assert operation == "Invoke", operation
+        return {"StatusCode": 200, "Payload": io.BytesIO(b"{}")}
+
+
+def _function(name: str) -> str:
+    """A function of the stack by its own name; any other is one that the operator named."""
+    return f"function:{name}" if name.startswith(f"{STACK}-") else "TargetFunctionArns"
+
+
+def _method() -> str:
+    """The adapter's method that asked for the call: `entries.claim_entries`."""
+    frame: Any = sys._getframe(2)
+    found = ""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if ADAPTER in file and not file.endswith(PLUMBING):
+            found = frame.f_code.co_name
+        frame = frame.f_back
+    return found

@@ -1,0 +1,222 @@
+"""What each function does in its life, end to end through its handler: every route, every kind of event and target."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from millrace.engine.claim import claim
+from millrace.engine.dead_letters import replay
+from millrace.engine.enqueue import enqueue
+from millrace.model.admin_jobs import AdminJobKind
+from millrace.model.clock import system_clock
+from millrace.model.message import Draft
+from millrace.model.tokens import Scope, issue
+from millrace.signatures import Secret, preset
+from millrace.signatures.signing import sign
+from millrace.worker import Context, command
+from tests.infra.template.cloud import SECRET
+from tests.infra.template.stage import LARGE, Handler, Play
+
+PULLED, ADMIN = "/v1/queues/Pulled", "/admin/queues/Pulled"
+
+Call = Callable[..., Any]
+
+
+@command("Proof.Work")
+def work(given: dict[str, Any], _context: Context) -> dict[str, Any]:
+    return {"seen": len(given)}
+
+
+@command("Proof.Fail")
+def fail(_given: dict[str, Any], _context: Context) -> None:
+    raise ValueError("as it was told")
+
+
+def play_ingress(play: Play, handler: Handler) -> None:
+    """Accepted, large, repeated, repeated after its window and its end, filtered, full, badly signed."""
+
+    def post(endpoint: str, delivery: str, payload: Any = 1, *, secret: str = SECRET, fails: int = 0) -> None:
+        body = json.dumps(payload)
+        signed = sign(preset("github"), [Secret("s", secret)], body.encode(), system_clock())
+        headers = {**signed, "x-github-event": "push", "x-github-delivery": delivery}
+        play.http(handler, "POST", f"/hook/{play.tenant}/{endpoint}", body, headers, fails=fails)
+
+    post("Hook", "a")
+    post("Hook", "a")
+    post("Hook", "b", LARGE)
+    post("Hook", "c", secret="not-it", fails=401)
+    post("Filtered", "a", {"wanted": False})
+    post("Filtered", "b", {"wanted": True})
+    post("Full", "a")
+    post("Full", "b", fails=503)
+    post("Often", "a")
+    play.end("Brief")
+    time.sleep(1.1)  # past the queue's idempotency window, by the function's own clock
+    post("Often", "a")
+    play.http(handler, "GET", f"/hook/{play.tenant}/Hook", fails=405)
+
+
+def play_worker(play: Play, handler: Handler) -> None:
+    """One and many, of every target: done, retried, dead; too old, abandoned, swept, summoned."""
+    for name, payloads in {
+        "Jobs": (1,),
+        "Called": (LARGE,),
+        "Posted": (1,),
+        "Ordered": (1, 2),
+        "Fragile": range(12),
+    }.items():
+        play.put(name, *payloads)
+        play.call(handler, _stream(play, name))
+    play.put("Forwarded", LARGE)
+    (entry,) = play.entries("Forwarded")
+    play.call(handler, _stream(play, "Forwarded"))
+    play.put_back(entry)
+    play.call(handler, _stream(play, "Forwarded"))
+    play.end("Brief")
+    time.sleep(1.1)  # past the other queue's idempotency window, by the function's own clock
+    play.put_back(entry)
+    play.call(handler, _stream(play, "Forwarded"))
+    play.leave_behind("Pulled")
+    play.put("Jobs", 1, 2, 3)
+    for _ in range(2):  # the first takes out what is left behind, the second counts what is there
+        play.call(handler, {"sweep": True})
+    play.call(handler, _stream(play, "Jobs", "Forwarded"))
+
+
+def _stream(play: Play, *names: str) -> dict[str, Any]:
+    keys = [{"pk": {"S": play.queue(name).partitions()[0]}, "sk": {"S": "R#x"}} for name in names]
+    return {"Records": [{"eventName": "INSERT", "dynamodb": {"Keys": key}} for key in keys]}
+
+
+def play_authoriser(play: Play, handler: Handler) -> None:
+    _, written = issue(play.tokens, name="t", scopes=list(Scope), tenants=[play.tenant], clock=system_clock)
+    for token in (written, "mrt_nonsense", ""):
+        answer = play.call(handler, {"headers": {"authorization": f"Bearer {token}"}, "routeKey": "ANY /v1/{proxy+}"})
+        assert answer["isAuthorized"] == (token == written)
+
+
+def play_consumer(play: Play, handler: Handler) -> None:
+    """Every route of the pull API, singly and in batches."""
+    call = partial(play.visit, handler)
+    _play_enqueues(play, call)
+    _play_claims(call)
+    play.bury("Pulled", LARGE)
+    for dead_letter in call("GET", f"{PULLED}/dead-letters")["dead_letters"]:
+        one = f"{PULLED}/dead-letters/{dead_letter['id']}"
+        call("GET", one)
+        call("POST", f"{one}/replay")
+        call("DELETE", one)
+    call("GET", "/v1/openapi.json")
+
+
+def _play_enqueues(play: Play, call: Call) -> None:
+    """New, large, filtered, repeated, repeated long after; then everything is looked at."""
+    enqueue(play.past.queue("Brief"), Draft(b'{"payload": 1}', idempotency_key="old"))
+    play.past.end("Brief")
+    call("POST", "/v1/queues/Brief/messages", {"body": {"payload": 1}, "idempotency_key": "old"})
+    call("POST", "/v1/queues/Picky/messages", {"body": {"payload": {"wanted": False}}})
+    call("POST", f"{PULLED}/messages/raw", json.dumps({"payload": LARGE}))
+    for _ in range(2):
+        lines = [{"body": {"payload": number}, "idempotency_key": f"k{number}"} for number in range(9)]
+        call("POST", f"{PULLED}/messages/batch", {"messages": lines[:8]})
+        first = call("POST", f"{PULLED}/messages", lines[8])["message_id"]
+    for path in (
+        "",
+        "/messages",
+        "/claims",
+        f"/messages/{first}",
+        f"/messages/{first}/body",
+        "/messages?lane=scheduled",
+    ):
+        call("GET", f"{PULLED}{path}")
+    call("GET", "/v1/queues")
+    for verb in ("pause", "resume"):
+        call("POST", f"{PULLED}/{verb}")
+
+
+def _play_claims(call: Call) -> None:
+    """Held, extended, released, with state; done and failed, one and many."""
+
+    def take(most: int = 1) -> list[dict[str, Any]]:
+        asked = {"max": most, "with_state": True, "wait_ms": 100}
+        return [{"claim": one["claim"]} for one in call("POST", f"{PULLED}/dequeue", asked)["messages"]]
+
+    (held,) = take()
+    call("GET", f"{PULLED}/state", headers={"x-millrace-claim": held["claim"]})
+    call("PUT", f"{PULLED}/state", {**held, "state": {"n": 1}, "version": 0})
+    call("POST", f"{PULLED}/extend", held)
+    call("POST", f"{PULLED}/release", held)
+    (held,) = take()
+    for _ in range(2):
+        done = call("POST", f"{PULLED}/ack", {**held, "result": 1})
+    call("GET", f"{PULLED}/messages/{done['message_id']}")
+    (held,) = take()
+    call("POST", f"{PULLED}/nack", {**held, "delay_ms": 0, "error": "no"})
+    many = take(8)
+    for verb in ("extend", "release"):
+        call("POST", f"{PULLED}/{verb}/batch", {"items": many})
+    reject_it, retry_it, *rest = take(8)
+    call("POST", f"{PULLED}/nack/batch", {"items": [{**reject_it, "reject": True}, {**retry_it, "delay_ms": 0}]})
+    call("POST", f"{PULLED}/ack/batch", {"items": [{**one, "result": 1} for one in rest]})
+
+
+def play_admin(play: Play, handler: Handler) -> None:
+    """Every route of the admin API, its jobs, and the schedule that goes on with them."""
+    call = partial(play.visit, handler)
+    dead_letters = play.bury("Pulled", 1, 2, 3, LARGE)
+    play.put("Pulled", 1, 2, 3, 4, LARGE)
+    (held,) = claim(play.queue("Pulled"), owner="w").claims
+    for path in ("whoami", "queues", "jobs", "audit"):
+        call("GET", f"/admin/{path}")
+    for wanted in (held.entry.id, held.entry.correlation_id, dead_letters[0]):
+        call("GET", f"/admin/search?q={wanted}")
+    message, dead_letter = f"{ADMIN}/messages/{held.entry.id}", f"{ADMIN}/dead-letters/{dead_letters[0]}"
+    for path in ("", "/messages", "/claims", "/dead-letters", "/jobs"):
+        call("GET", f"{ADMIN}{path}")
+    for path in (message, dead_letter):
+        call("GET", path)
+        call("GET", f"{path}/body")
+    call("POST", f"{ADMIN}/dry-run", {})
+    for path in (f"{ADMIN}/pause", f"{ADMIN}/resume", f"{message}/release", f"{dead_letter}/replay"):
+        call("POST", path)
+    call("DELETE", dead_letter)
+    _play_replays(play, call)
+    _play_jobs(play, handler, call)
+    call("GET", "/console")
+
+
+def _play_replays(play: Play, call: Call) -> None:
+    """A letter replayed under one key, another, the first again; and under one whose message was done long ago."""
+    (dead_letter,) = play.bury("Brief", 1)
+    past = play.past
+    found = past.runtime.store.get_dead_letter(play.tenant, "Brief", dead_letter.replace(".", "#"))
+    assert found is not None
+    replay(past.queue("Brief"), found, "one:old")
+    past.end("Brief")
+    for key in ("a", "b", "a", "old"):
+        call("POST", f"/admin/queues/Brief/dead-letters/{dead_letter}/replay", headers={"idempotency-key": key})
+
+
+def _play_jobs(play: Play, handler: Handler, call: Call) -> None:
+    """Each kind: cancelled, resumed, run to its end; one whose runner died is found by the schedule."""
+    base = f"{ADMIN}/jobs"
+    for kind in AdminJobKind:
+        play.bury("Pulled", 1, LARGE)
+        job = call("POST", base, {"kind": kind, "confirm": "Pulled"})["job_id"]
+        event = {"job": {"tenant": play.tenant, "queue": "Pulled", "id": job}}
+        call("POST", f"{base}/{job}/cancel")
+        play.call(handler, event)
+        call("POST", f"{base}/{job}/resume")
+        play.call(handler, event)
+        assert call("GET", f"{base}/{job}")["state"] == "done"
+    play.bury("Pulled", 1)
+    job = call("POST", base, {"kind": "replay"})["job_id"]
+    kept = play.jobs.get(play.tenant, "Pulled", job)
+    assert kept is not None
+    assert play.jobs.take(replace(kept, lease_token="dead", lease_until=1), system_clock())
+    assert play.call(handler, {"jobs": True})["ran"] == [job]

@@ -1,0 +1,172 @@
+"""Roles allow what the functions do, and nothing else: a missing permission fails here, and so does a needless one.
+
+Each function is played through its handler, every call of AWS is noted as what IAM checks for it, and the notes are
+compared with the role in the translated template. What Lambda itself does under the role is read from the wiring.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functions.admin.app import TABLE as ADMIN_ROUTES
+from infra.local.dynamodb import REGION
+from infra.local.template import Reference, Template
+from millrace.definitions import Definitions
+from millrace.definitions.language.compiler import compile_files
+from millrace.engine.queue import Runtime
+from millrace.pull.api import ROUTES as PULL_ROUTES
+from millrace.stores.dynamodb.admin_jobs import DynamoAdminJobs
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.dynamodb.tables import create_tables
+from millrace.stores.dynamodb.tokens import DynamoTokens
+from tests.conftest import WORKER
+from tests.infra.template import flows
+from tests.infra.template.cloud import BUCKET, STACK, Cloud, Need
+from tests.infra.template.reach import reachable_methods
+from tests.infra.template.stage import Play
+from tests.infra.template.translated import allowed, listed, statements, wired
+
+TABLES = TableNames(f"millrace-{WORKER}-roles-queue", f"millrace-{WORKER}-roles-dead-letters")
+TEMPLATE = Template.read()
+FUNCTIONS = TEMPLATE.functions()
+NAMES = ("Ingress", "Worker", "Consumer", "Admin", "Authoriser")
+#: What a function makes once for each instance.
+MADE_ONCE = {"Ingress": "ingress", "Worker": "drainer", "Consumer": "_made", "Admin": "service", "Authoriser": "tokens"}
+#: Found by their names in the code, which knows no types, and yet out of reach.
+NEVER_CALLED = {
+    # A command that runs at once gets no claim, hence neither its document nor its queue.
+    "Ingress": {"put_workflow_state", "get_queue_state"},
+    # It takes jobs, which are no messages: it never claims, so it has nothing to end.
+    "Admin": {"end_entries"},
+}
+#: The only actions that AWS cannot narrow down to a resource.
+UNNARROWED = {"dynamodb:ListStreams", "xray:PutTraceSegments", "xray:PutTelemetryRecords"}
+
+
+@pytest.fixture(scope="module")
+def definitions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = Path(__file__).with_name("proof.millrace")
+    compiled = compile_files([(source.name, source.read_bytes())])
+    assert compiled.definitions is not None, compiled.findings
+    written = tmp_path_factory.mktemp("roles") / "definitions.json"
+    written.write_text(json.dumps(compiled.definitions), "utf-8")
+    return written
+
+
+def meaning(value: Any) -> str:
+    """A variable of the template as it would be deployed, with every condition on."""
+    if not isinstance(value, Reference):
+        return str(value)
+    if value.kind == "If":
+        return meaning(value.argument[1])
+    if value.kind == "Sub":
+        return re.sub(
+            r"\$\{(?:AWS::)?(\w+)\}", lambda found: STACK if found[1] == "StackName" else found[1], value.argument
+        )
+    named = {"QueueTable": TABLES.queue, "DeadLetterTable": TABLES.dead_letters, "BodyBucket": BUCKET}
+    return named.get(value.argument) or str(TEMPLATE.default(value))
+
+
+@pytest.fixture(scope="module")
+def played(engine_url: str, definitions: Path) -> dict[str, Play]:
+    """Every function, played once."""
+    create_tables(TABLES, endpoint_url=engine_url, region=REGION)
+    client = dynamodb_client(endpoint_url=engine_url, region=REGION)
+    plays: dict[str, Play] = {}
+    for name in NAMES:
+        cloud = Cloud(TABLES)
+        runtime = Runtime(DynamoStore(client, TABLES), cloud.blobs())
+        found = Definitions(json.loads(definitions.read_text("utf-8")))
+        tokens, jobs = DynamoTokens(client, TABLES.queue), DynamoAdminJobs(client, TABLES.queue)
+        plays[name] = Play(cloud, runtime, found, f"t{name.lower()}", tokens, jobs)
+        with pytest.MonkeyPatch.context() as patch:
+            for variable, value in FUNCTIONS[f"{name}Function"].environment.items():
+                patch.setenv(variable, meaning(value))
+            own = {
+                "DEFINITIONS": str(definitions),
+                "COMMANDS": "tests.infra.template.flows",
+                "AWS_ENDPOINT_URL_DYNAMODB": engine_url,
+                "AWS_REGION": REGION,
+                "AWS_LAMBDA_FUNCTION_NAME": f"{STACK}-{name.lower()}",
+                "TRACING": "0",  # X-Ray's calls are Lambda's own
+            }
+            for variable, value in own.items():
+                patch.setenv(variable, value)
+            _play(name, plays[name])
+    return plays
+
+
+def _play(name: str, play: Play) -> None:
+    module_name, _, attribute = FUNCTIONS[f"{name}Function"].handler.rpartition(".")
+    module = importlib.import_module(module_name)
+    make = getattr(module, MADE_ONCE[name])
+    make.cache_clear()
+    getattr(flows, f"play_{name.lower()}")(play, getattr(module, attribute))
+    if name in ("Ingress", "Worker"):  # on the lean client
+        make().runtime.store._calls.client.close()
+    make.cache_clear()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_role_allows_what_its_function_does_and_nothing_else(name: str, played: dict[str, Play]) -> None:
+    done = {Need(need.action, need.resource) for need in played[name].cloud.needs}
+    needed = done | wired(f"{name}Function")
+    role = allowed(f"{name}Role")
+    assert needed - role == set(), "missing"
+    assert role - needed == set(), "needless"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_play_makes_every_call_that_the_code_can_make(name: str, played: dict[str, Play]) -> None:
+    """A method of the store that the code mentions and the play does not call may need more than was noted."""
+    unplayed = reachable_methods(FUNCTIONS[f"{name}Function"].handler) - played[name].cloud.methods
+    assert unplayed == NEVER_CALLED.get(name, set())
+
+
+@pytest.mark.parametrize(("name", "routes"), [("Consumer", PULL_ROUTES), ("Admin", ADMIN_ROUTES)])
+def test_play_calls_every_route(name: str, routes: Any, played: dict[str, Play]) -> None:
+    patterns = {route.name: (route.method, re.sub(r"\{\w+\}", "[^/]+", route.path)) for route in routes}
+    silent = {
+        route
+        for route, (method, pattern) in patterns.items()
+        if not any(method == called and re.fullmatch(pattern, path) for called, path in played[name].called)
+    }
+    assert {route for route in silent if not route.startswith("console_")} == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tokens_are_within_reach_only_where_they_are_used(name: str, played: dict[str, Play]) -> None:
+    """Where no call meets the tokens' partition it is denied; the authoriser meets nothing else, and may not."""
+    on_queue_table = [need for need in played[name].cloud.needs if need.resource == "QueueTable"]
+    partitions = {need.partition for need in on_queue_table}
+    keys = {"dynamodb:LeadingKeys": ["TOKENS"]}
+    denied = [found for found in statements(f"{name}Role") if found["Effect"] == "Deny"]
+    confined = [found for found in statements(f"{name}Role") if "Condition" in found and found["Effect"] == "Allow"]
+    assert bool(denied) == ("TOKENS" not in partitions)
+    assert all(found["Action"] == "dynamodb:*" for found in denied)
+    assert all(found["Condition"] == {"ForAnyValue:StringEquals": keys} for found in denied)
+    assert bool(confined) == (partitions == {"TOKENS"})
+    assert all(found["Condition"] == {"ForAllValues:StringEquals": keys} for found in confined)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_role_reaches_beyond_its_stack(name: str) -> None:
+    for statement in statements(f"{name}Role"):
+        if statement["Effect"] == "Allow":
+            actions = set(listed(statement["Action"]))
+            assert not any("*" in action for action in actions)
+            assert statement["Resource"] != "*" or actions <= UNNARROWED
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_function_has_a_role_of_its_own(name: str) -> None:
+    written = TEMPLATE.resources[f"{name}Function"]["Properties"]
+    assert written["Role"] == Reference("GetAtt", f"{name}Role.Arn")
+    assert "Policies" not in written

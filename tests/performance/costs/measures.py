@@ -1,0 +1,187 @@
+"""The steps of a message's life, each measured: what the tests assert and the report prints."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.engine.claim import Claim, claim
+from millrace.engine.enqueue import enqueue, enqueue_all
+from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release
+from millrace.engine.queue import Queue, Runtime
+from millrace.engine.workflow_state import write_workflow_state
+from millrace.model.message import Draft
+from millrace.model.queue_spec import Idempotency, QueueSpec, RetryPolicy
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.memory.queue import MemoryBlobs
+from tests.conftest import Clock
+from tests.performance.costs.meter import Meter
+
+#: About 700 bytes stored with all else that a message carries.
+SMALL = b'{"action":"opened","number":7}'
+BATCH = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one step, for each message in it."""
+
+    writes: float
+    accounting: float  #: of those: credits and settlements, shared by many messages
+    reads: float
+    requests: float
+
+
+class Bench:
+    """A metered store, and queues on it that nobody else uses."""
+
+    def __init__(self, client: Any, names: TableNames, meter: Meter, tenant: str) -> None:
+        self.meter = meter
+        self.clock = Clock()
+        self.tenant = tenant
+        self.blobs = MemoryBlobs()
+        self.store = DynamoStore(client, names, clock=self.clock)
+        self.runtime = Runtime(self.store, self.blobs, clock=self.clock, chance=lambda: 0.5)
+        self._queues = 0
+
+    def queue(self, *, cached: bool = True, long_name: bool = False, **settings: Any) -> Queue:
+        self._queues += 1
+        name = f"Q{self._queues}".ljust(64 if long_name else 0, "q")
+        spec = QueueSpec(name, idempotency=Idempotency(cache_result=cached), **settings)
+        return self.runtime.queue(self.tenant, spec)
+
+    def measure(self, messages: int, step: Callable[[], object]) -> Cost:
+        """The step's cost for each of so many messages."""
+        self.meter.reset()
+        step()
+        charges = self.meter.charges
+        assert not self.meter.disputed, "the engine says otherwise than the rules"
+        counters = sum(charge.paid for charge in charges if charge.accounting)
+        return Cost(
+            self.meter.writes / messages, counters / messages, self.meter.reads / messages, len(charges) / messages
+        )
+
+
+def filled(queue: Queue, count: int, body: bytes = SMALL) -> None:
+    enqueue_all(queue, [Draft(body) for _ in range(count)])
+
+
+def held(queue: Queue, count: int = 1) -> list[Claim]:
+    claims = claim(queue, owner="worker", limit=count).claims
+    assert len(claims) == count
+    return claims
+
+
+def incompressible(size: int) -> bytes:
+    return random.Random(size).randbytes(size)
+
+
+def enqueue_at_load(bench: Bench, count: int = 100) -> Cost:
+    """One by one, as an ingress under sustained traffic: its credits come in ever larger blocks."""
+    queue = bench.queue()
+    return bench.measure(count, lambda: [enqueue(queue, Draft(SMALL)) for _ in range(count)])
+
+
+def life(bench: Bench, *, cached: bool, batches: int = 2) -> dict[str, Cost]:
+    """Enqueue, claim and ack of several batches, at load."""
+    queue = bench.queue(cached=cached)
+    count = batches * BATCH
+
+    def fill() -> None:
+        for _ in range(batches):
+            filled(queue, BATCH)
+
+    costs = {"enqueue": bench.measure(count, fill)}
+    claims: list[list[Claim]] = []
+    costs["claim"] = bench.measure(count, lambda: claims.extend(held(queue, BATCH) for _ in range(batches)))
+
+    def finish() -> None:
+        for batch in claims:
+            results: Sequence[bytes] = [b'{"ok":true}'] * BATCH if cached else ()
+            assert ack(queue, [found.entry for found in batch], results) == [None] * BATCH
+
+    costs["ack"] = bench.measure(count, finish)
+    return costs
+
+
+def life_alone(bench: Bench, *, cached: bool) -> dict[str, Cost]:
+    """The same for a single message, with nothing shared."""
+    queue = bench.queue(cached=cached)
+    costs = {"enqueue": bench.measure(1, lambda: enqueue(queue, Draft(SMALL)))}
+    claims: list[Claim] = []
+    costs["claim"] = bench.measure(1, lambda: claims.extend(held(queue)))
+    costs["ack"] = bench.measure(1, lambda: ack(queue, [claims[0].entry], [b"{}"]))
+    return costs
+
+
+def retry(
+    bench: Bench,
+    body: bytes,
+    *,
+    error: str = "no",
+    error_type: str = "RuntimeError",
+    owner: str = "worker",
+    times: int = 1,
+    **settings: Any,
+) -> list[Cost]:
+    """Failed runs one after another: what each nack costs."""
+    delivery = RetryPolicy(max_attempts=times + 1, initial_backoff_ms=0, max_backoff_ms=0)
+    queue = bench.queue(delivery=delivery, **settings)
+    enqueue(queue, Draft(body))
+    failure = RunFailure(error_type, error)
+
+    def fail(found: Claim) -> Cost:
+        bench.clock.forward(1)
+        return bench.measure(1, lambda: nack(queue, found.entry, found.message, failure))
+
+    return [fail(claim(queue, owner=owner).claims[0]) for _ in range(times)]
+
+
+def extension(bench: Bench, count: int = 1) -> Cost:
+    queue = bench.queue()
+    filled(queue, count)
+    claims = held(queue, count)
+    return bench.measure(count, lambda: extend(queue, [found.entry for found in claims]))
+
+
+def giving_back(bench: Bench, count: int = 1) -> Cost:
+    queue = bench.queue()
+    filled(queue, count)
+    claims = held(queue, count)
+    return bench.measure(count, lambda: release(queue, [found.entry for found in claims]))
+
+
+def burial(bench: Bench, body: bytes = SMALL) -> Cost:
+    queue = bench.queue()
+    enqueue(queue, Draft(body))
+    (found,) = held(queue)
+    return bench.measure(1, lambda: reject(queue, found.entry, found.message, RunFailure("ValueError", "no")))
+
+
+def document(bench: Bench) -> Cost:
+    queue = bench.queue()
+    enqueue(queue, Draft(SMALL))
+    (found,) = held(queue)
+    return bench.measure(1, lambda: write_workflow_state(queue, found.entry, b'{"step": 1}', 0))
+
+
+def duplicate(bench: Bench) -> Cost:
+    queue = bench.queue()
+    enqueue(queue, Draft(SMALL, idempotency_key="again"))
+    enqueue(queue, Draft(SMALL))  # so that a credit is in hand
+    return bench.measure(1, lambda: enqueue(queue, Draft(SMALL, idempotency_key="again")))
+
+
+def idle_poll(bench: Bench) -> Cost:
+    queue = bench.queue()
+    return bench.measure(1, lambda: claim(queue, owner="worker", limit=BATCH))
+
+
+def claimed_at_depth(bench: Bench, depth: int) -> Cost:
+    queue = bench.queue()
+    filled(queue, depth)
+    queue.state()
+    return bench.measure(BATCH, lambda: held(queue, BATCH))

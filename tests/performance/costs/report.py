@@ -1,0 +1,135 @@
+"""Prints what Millrace costs, measured now: `python -m tests.performance.costs.report` (needs both engines)."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from infra.local.ministack import MiniStack
+from millrace.engine.enqueue import enqueue
+from millrace.engine.queue import Runtime
+from millrace.model.message import Draft, Message
+from millrace.model.queue_spec import QueueSpec
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.items import message_item
+from millrace.stores.dynamodb.tables import create_tables
+from millrace.stores.interface import APPLIED
+from millrace.stores.memory.queue import MemoryStore
+from tests.performance.costs import measures
+from tests.performance.costs.corpus import github_drafts
+from tests.performance.costs.measures import BATCH, SMALL, Bench, Cost, incompressible
+from tests.performance.costs.meter import Meter
+from tests.stores.sizes import item_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """One payload, in bytes and write units."""
+
+    raw: int
+    packed: int
+    stored: int  #: the whole message, headers and all
+    reported: float  #: write units, as the engine has them
+
+
+def weigh(bench: Bench, drafts: Sequence[Draft]) -> list[Weighed]:
+    """Store each message by itself and read its price."""
+    weighed = []
+    for draft in drafts:
+        message = _message(bench, draft)
+        bench.meter.reset()
+        assert bench.store.put_messages([message]) == [APPLIED]
+        (charge,) = bench.meter.charges
+        assert charge.reported is not None
+        body = message.body
+        weighed.append(Weighed(body.size, len(body.data), item_bytes(message_item(message)), charge.reported))
+    return weighed
+
+
+def _message(bench: Bench, draft: Draft) -> Message:
+    """As `enqueue` stores it."""
+    store = MemoryStore()
+    runtime = Runtime(store, bench.blobs, clock=bench.clock)
+    enqueue(runtime.queue(bench.tenant, QueueSpec("GitHub")), draft)
+    (message,) = store.messages.values()
+    return message
+
+
+def corpus_table(weighed: Sequence[Weighed]) -> str:
+    """Median, 95th percentile and largest of the corpus."""
+    rows = [f"{len(weighed)} GitHub payloads       median      p95      max"]
+    for name, values in (
+        ("bytes as received", [payload.raw for payload in weighed]),
+        ("bytes compressed", [payload.packed for payload in weighed]),
+        ("bytes of the message", [payload.stored for payload in weighed]),
+        ("write units to enqueue", [1 + payload.reported for payload in weighed]),
+    ):
+        middle, high = statistics.median(values), statistics.quantiles(values, n=20)[-1]
+        rows.append(f"  {name:<24}{middle:9.0f}{high:9.0f}{max(values):9.0f}")
+    mean = statistics.mean(1 + payload.reported for payload in weighed)
+    plain = statistics.mean(1 + -(-(payload.stored - payload.packed + payload.raw) // 1024) for payload in weighed)
+    return "\n".join([*rows, f"  mean {mean:.2f} units; {plain:.2f} if bodies were stored as received"])
+
+
+def cost_table(bench: Bench, reading: Bench) -> str:
+    """Each step for one message: writes on `bench`, reads on `reading` (only DynamoDB Local reports them all)."""
+    plain, cached = measures.life(bench, cached=False), measures.life(bench, cached=True)
+    reads = measures.life(reading, cached=True)
+    rows: list[tuple[str, Cost, Cost | None]] = [
+        (f"enqueue, {BATCH} at once, below 1 KB", cached["enqueue"], reads["enqueue"]),
+        ("enqueue, one by one at load", measures.enqueue_at_load(reading), None),
+        (f"claim, {BATCH} at once", cached["claim"], reads["claim"]),
+        (f"ack, {BATCH} at once", plain["ack"], None),
+        (f"ack with cached results, {BATCH} at once", cached["ack"], reads["ack"]),
+        ("whole life", _sum(plain), None),
+        ("whole life with a cached result", _sum(cached), _sum(reads)),
+        ("whole life alone, nothing shared", _sum(measures.life_alone(bench, cached=True)), None),
+        ("retry, body 10 B", measures.retry(bench, b"x" * 10)[0], None),
+        ("retry, body 1 MB", measures.retry(bench, incompressible(1_000_000))[0], None),
+        ("extend", measures.extension(bench), None),
+        ("release", measures.giving_back(bench), None),
+        ("dead letter, below 1 KB", measures.burial(bench), None),
+        ("workflow state, below 1 KB", measures.document(bench), None),
+        ("repeat of an idempotency key", measures.duplicate(bench), None),
+        ("poll of an idle queue", measures.idle_poll(reading), measures.idle_poll(reading)),
+    ]
+    lines = [f"{'step, for each message':<44}{'writes':>8}{'of it shared':>14}{'reads':>8}{'requests':>10}"]
+    for name, cost, read in rows:
+        reads_shown = f"{read.reads:8.2f}" if read else f"{'':8}"
+        lines.append(f"{name:<44}{cost.writes:8.2f}{cost.accounting:14.2f}{reads_shown}{cost.requests:10.2f}")
+    return "\n".join(lines)
+
+
+def _sum(costs: dict[str, Cost]) -> Cost:
+    return Cost(
+        sum(cost.writes for cost in costs.values()),
+        sum(cost.accounting for cost in costs.values()),
+        sum(cost.reads for cost in costs.values()),
+        sum(cost.requests for cost in costs.values()),
+    )
+
+
+def _bench(url: str, *, reports_batches: bool) -> Bench:
+    names = TableNames("costs-queue", "costs-dead-letters")
+    create_tables(names, endpoint_url=url, region=REGION)
+    client = dynamodb_client(endpoint_url=url, region=REGION)
+    return Bench(client, names, Meter(client, reports_batches=reports_batches), "report")
+
+
+def main() -> int:
+    os.environ.update(CREDENTIALS)
+    with DynamoDbLocal() as local, MiniStack(services=("dynamodb",)) as stack:
+        reading = _bench(local.url, reports_batches=False)
+        print(cost_table(_bench(stack.url, reports_batches=True), reading))
+        print()
+        print(corpus_table(weigh(reading, github_drafts())))
+        print(f"\nWrite and read units of DynamoDB; small messages of {len(SMALL)} bytes; retries without the claim.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

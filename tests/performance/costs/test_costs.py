@@ -1,0 +1,186 @@
+"""The write units that a user pays for, step by step: the table of promises, held."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from millrace.engine.attempt_history import fitting, shortened
+from millrace.engine.claim import claim
+from millrace.engine.enqueue import enqueue
+from millrace.engine.finish import ack
+from millrace.model.message import Attempt, Draft, MessageLocation
+from millrace.model.queue_spec import Ordering
+from millrace.stores.dynamodb.items import entry_item, location_item, message_item
+from millrace.stores.interface import APPLIED
+from tests.performance.costs import measures
+from tests.performance.costs.measures import BATCH, SMALL, Bench, incompressible
+from tests.performance.costs.meter import units
+from tests.stores.samples import claimed
+from tests.stores.sizes import item_bytes, largest_entry
+
+
+def test_message_alone_costs_each_step_and_nothing_shared(bench: Bench) -> None:
+    costs = measures.life_alone(bench, cached=True)
+    assert (costs["enqueue"].writes, costs["enqueue"].accounting) == (3, 1)
+    assert (costs["claim"].writes, costs["claim"].accounting) == (1, 0)
+    assert (costs["ack"].writes, costs["ack"].accounting) == (3, 1)
+
+
+@pytest.mark.parametrize(("cached", "life"), [(False, 4), (True, 5)])
+def test_whole_life_of_a_small_message(bench: Bench, cached: bool, life: int) -> None:
+    costs = measures.life(bench, cached=cached)
+    accounting = sum(cost.accounting for cost in costs.values())
+    assert sum(cost.writes for cost in costs.values()) == pytest.approx(life + accounting)
+    assert 0 < accounting <= 0.2
+    assert costs["enqueue"].writes - costs["enqueue"].accounting == pytest.approx(2)
+    assert costs["claim"].writes == 1
+    assert costs["ack"].writes - costs["ack"].accounting == pytest.approx(2 if cached else 1)
+
+
+def test_credits_at_load_cost_a_tenth_of_a_unit_at_most(dynamodb_bench: Bench) -> None:
+    cost = measures.enqueue_at_load(dynamodb_bench)
+    assert cost.writes - cost.accounting == pytest.approx(2)
+    assert 0 < cost.accounting <= 0.1
+
+
+@pytest.mark.parametrize("size", [1, 500, 1_000, 5_000, 20_000, 32_000])
+def test_enqueue_costs_one_and_each_started_kb(dynamodb_bench: Bench, size: int) -> None:
+    queue = dynamodb_bench.queue()
+    cost = dynamodb_bench.measure(1, lambda: enqueue(queue, Draft(incompressible(size))))
+    (found,) = claim(queue, owner="worker").claims
+    stored = item_bytes(message_item(found.message))
+    assert size < stored < size + 500, "little is stored beside the body"
+    assert cost.writes - cost.accounting == 1 + math.ceil(stored / 1024)
+
+
+def test_body_in_a_blob_costs_two_units_whatever_its_size(bench: Bench) -> None:
+    queue = bench.queue()
+    cost = bench.measure(1, lambda: enqueue(queue, Draft(incompressible(5_000_000))))
+    assert cost.writes - cost.accounting == 2
+
+
+@pytest.mark.parametrize("size", [10, 30_000, 1_000_000])
+def test_retry_costs_six_whatever_the_body(bench: Bench, size: int) -> None:
+    costs = measures.retry(bench, incompressible(size), times=3)
+    assert [cost.writes for cost in costs] == [6, 6, 6]
+
+
+@pytest.mark.parametrize("dead_letter", ["x", "é", "東", "🦊", '"', "\n", "\x01", "\ud800"])
+def test_retry_costs_six_whatever_the_error_says(bench: Bench, dead_letter: str) -> None:
+    """With every name as long as it may be; the first run and the last are always among those kept."""
+    long = dead_letter * 5_000
+    costs = measures.retry(bench, SMALL, error=long, error_type=long, owner="🦊" * 16, times=6, long_name=True)
+    assert [cost.writes for cost in costs] == [6] * 6
+
+
+@pytest.mark.parametrize("dead_letter", ["x", "é", "東", "🦊", '"', "\n", "\x01", "\ud800"])
+@pytest.mark.parametrize("length", [1, 16, 30, 60, 140, 141])
+def test_history_of_two_runs_always_fits(dead_letter: str, length: int) -> None:
+    """Short in letters may be long in bytes: the first run and the last are kept, beside the longest names."""
+    run = Attempt(
+        99_999,
+        99_999_999,
+        dead_letter * 64,
+        9_999_999_999_999,
+        9_999_999_999_999,
+        dead_letter * 60,
+        dead_letter * length,
+    )
+    runs = fitting(tuple(replace(shortened(run), number=number) for number in (99_997, 99_998, 99_999)))
+    assert (runs[0].number, runs[-1].number) == (99_997, 99_999)
+    place = largest_entry().place
+    assert units(location_item(MessageLocation("m" * 32, "n" * 22, place, 9_999_999_999, history=runs))) == 1
+
+
+def test_retry_in_an_ordered_queue_stays_in_place_and_costs_four(bench: Bench) -> None:
+    (cost,) = measures.retry(bench, SMALL, ordering=Ordering.FIFO)
+    assert cost.writes == 4
+
+
+@pytest.mark.parametrize("count", [1, BATCH])
+def test_extend_and_release_cost_one(bench: Bench, count: int) -> None:
+    assert measures.extension(bench, count).writes == 1
+    assert measures.giving_back(bench, count).writes == 1
+
+
+def test_burial_costs_four_and_twice_the_dead_letter(bench: Bench) -> None:
+    cost = measures.burial(bench)
+    assert cost.writes - cost.accounting == 6
+    large = measures.burial(bench, incompressible(10_000))
+    assert large.writes - large.accounting == 4 + 2 * 11
+
+
+def test_workflow_state_costs_four(bench: Bench) -> None:
+    assert measures.document(bench).writes == 4
+
+
+def test_repeat_of_a_key_costs_three(bench: Bench) -> None:
+    """The entry, the refused commit, the withdrawal."""
+    cost = measures.duplicate(bench)
+    assert cost.writes - cost.accounting == 3
+
+
+def test_largest_entry_costs_one_unit_at_every_step(bench: Bench) -> None:
+    entry = largest_entry(bench.tenant)
+    again = claimed(entry, now=entry.until)
+    assert units(entry_item(entry)) == units(entry_item(again)) == 1
+    assert bench.measure(1, lambda: bench.store.put_entries([entry])).writes == 1
+    assert bench.measure(1, lambda: bench.store.claim_entries([again], entry.until)).writes == 1
+    assert bench.measure(1, lambda: bench.store.hold_entries([again], [again.token])).writes == 1
+    assert bench.measure(1, lambda: bench.store.end_entries([again])).writes == 1
+    assert bench.store.put_entries([entry]) == [APPLIED], "it was really gone"
+
+
+# -- reads and requests ---------------------------------------------------------------------------------------------
+
+
+def test_claimed_batch_is_one_poll_and_one_batch_read(dynamodb_bench: Bench) -> None:
+    queue = dynamodb_bench.queue()
+    measures.filled(queue, BATCH + 5)
+    queue.state()
+    dynamodb_bench.meter.reset()
+    measures.held(queue, BATCH)
+    operations = dynamodb_bench.meter.operations
+    assert operations == ["Query", "Query", "BatchGetItem", "BatchExecuteStatement"], "both lanes, messages, claims"
+
+
+def test_claim_costs_as_much_from_a_deep_queue_as_from_a_shallow_one(dynamodb_bench: Bench) -> None:
+    shallow, deep = (measures.claimed_at_depth(dynamodb_bench, depth) for depth in (2 * BATCH, 20 * BATCH))
+    assert shallow == deep
+
+
+def test_whole_life_takes_less_than_half_a_request_a_message(bench: Bench) -> None:
+    costs = measures.life(bench, cached=True)
+    assert sum(cost.requests for cost in costs.values()) <= 0.5
+
+
+def test_idle_poll_costs_no_write_and_next_to_no_read(dynamodb_bench: Bench) -> None:
+    cost = measures.idle_poll(dynamodb_bench)
+    assert cost.writes == 0
+    assert cost.reads <= 2
+    assert cost.requests <= 4
+
+
+def test_extending_a_batch_is_one_request(bench: Bench) -> None:
+    assert measures.extension(bench, BATCH).requests == 1 / BATCH
+
+
+def test_counters_of_a_long_day_stay_one_unit(dynamodb_bench: Bench) -> None:
+    """Minutes that nobody reads any more go with the next write, or the counter itself would grow dear."""
+    queue = dynamodb_bench.queue()
+
+    def minute() -> None:
+        enqueue(queue, Draft(SMALL))
+        (found,) = measures.held(queue)
+        assert ack(queue, [found.entry]) == [None]
+
+    costs = []
+    for _ in range(12):
+        dynamodb_bench.clock.forward(61_000)
+        costs.append(dynamodb_bench.measure(1, minute).writes)
+    assert set(costs) == {7}
+    state = queue.state(fresh=True)
+    assert max(map(len, (state.grants, state.arrivals, state.endings))) <= 8

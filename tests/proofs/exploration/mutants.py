@@ -1,0 +1,312 @@
+"""Deliberate breakages of the protocol, one guard taken out each. The explorer has to catch every one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+import millrace.engine.claim
+import millrace.engine.enqueue
+import millrace.engine.status
+import millrace.engine.sweep
+from millrace.engine.status import MessageStatus
+from millrace.model.message import Entry, Message, MessageLocation, Place
+from millrace.model.queue_state import CounterDelta, QueueState
+from millrace.stores.interface import APPLIED, Applied, Refused, WriteResult
+from millrace.stores.memory.queue import MemoryStore
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    breaks: str  #: which guard is gone
+    scenario: str  #: where it shows
+    patch: Patch
+
+
+def _ack_without_token(patch: pytest.MonkeyPatch) -> None:
+    def unfenced(self: MemoryStore, place: Place, token: str, change: Callable[[Entry], None]) -> WriteResult[Entry]:
+        current = self.entries.get(place)
+        if current is None:
+            return Refused(current)
+        change(current)
+        return APPLIED
+
+    patch.setattr(MemoryStore, "_fenced", unfenced)
+
+
+def _claim_without_version(patch: pytest.MonkeyPatch) -> None:
+    def claim_entry(self: MemoryStore, entry: Entry, now: int) -> WriteResult[Entry]:
+        current = self.entries.get(entry.place)
+        if current is None or current.until > now:
+            return Refused(current)
+        self.entries[entry.place] = entry
+        return APPLIED
+
+    patch.setattr(MemoryStore, "_claim_entry", claim_entry)
+
+
+def _claim_over_a_live_lease(patch: pytest.MonkeyPatch) -> None:
+    def claim_entry(self: MemoryStore, entry: Entry, now: int) -> WriteResult[Entry]:
+        current = self.entries.get(entry.place)
+        if current is None or current.version != entry.version - 1:
+            return Refused(current)
+        self.entries[entry.place] = entry
+        return APPLIED
+
+    patch.setattr(MemoryStore, "_claim_entry", claim_entry)
+    patch.setattr(Entry, "live", lambda _self, _now: False)
+
+
+def _no_nonce_check(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(millrace.engine.claim, "_committed", lambda entry, messages: entry.id in messages)
+
+
+def _no_grace_for_orphans(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(millrace.engine.claim, "ORPHAN_GRACE_MS", 0)
+
+
+def _message_before_entry(patch: pytest.MonkeyPatch) -> None:
+    put_entries, commit = millrace.engine.enqueue._put_entries, millrace.engine.enqueue._commit
+
+    def commit_first(queue: Any, pairs: Any, answers: Any) -> Any:
+        commit(queue, pairs, answers)
+        return pairs
+
+    def entries_afterwards(queue: Any, pairs: Any, answers: Any) -> None:
+        fresh = [pair for pair in pairs if not getattr(answers[pair.position], "duplicate", False)]
+        put_entries(queue, fresh, answers)
+
+    patch.setattr(millrace.engine.enqueue, "_put_entries", commit_first)
+    patch.setattr(millrace.engine.enqueue, "_commit", entries_afterwards)
+
+
+def _replaced_while_queued(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MessageStatus, "ended", property(lambda _self: True))
+
+
+def _missing_entry_believed_at_once(patch: pytest.MonkeyPatch) -> None:
+    """The place is not read again after an entry was not found there."""
+    locate = millrace.engine.enqueue.locate
+
+    class Blind:
+        def __init__(self, store: Any, location: MessageLocation | None) -> None:
+            self._store, self._location = store, location
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "get_location":
+                return lambda _id: self._location
+            return getattr(self._store, name)
+
+    def trusting(store: Any, message: Message, records: Any, now: int) -> Any:
+        return locate(Blind(store, records.location), message, records, now)
+
+    patch.setattr(millrace.engine.enqueue, "locate", trusting)
+    patch.setattr(millrace.engine.status, "locate", trusting)
+
+
+def _retry_copies_the_entry(patch: pytest.MonkeyPatch) -> None:
+    def move_entry(self: MemoryStore, old: Entry, new: Entry, location: MessageLocation) -> WriteResult[Entry]:
+        def copy(current: Entry) -> None:
+            self.entries[current.place] = replace(current, token="", until=0)
+            self.entries[new.place] = new
+            self.location[new.id] = location
+
+        return self._fenced(old.place, old.token, copy)
+
+    patch.setattr(MemoryStore, "move_entry", move_entry)
+
+
+def _starts_without_looking_at_its_lease(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(millrace.engine.claim.Claim, "may_start", lambda _self, _now, _margin=0: True)
+
+
+def _endings_counted_after_mending(patch: pytest.MonkeyPatch) -> None:
+    settle = MemoryStore.settle
+
+    def any_epoch(self: MemoryStore, tenant: str, queue: str, delta: CounterDelta) -> QueueState | None:
+        epoch = self.get_queue_state(tenant, queue).epoch
+        return settle(self, tenant, queue, replace(delta, epoch=epoch))
+
+    patch.setattr(MemoryStore, "settle", any_epoch)
+
+
+def _mending_forgets_granted_credits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(QueueState, "spendable_grants", lambda _self, _now: 0)
+
+
+def _mending_ignores_endings_meanwhile(patch: pytest.MonkeyPatch) -> None:
+    def repair_depth(self: MemoryStore, seen: QueueState, surplus: int, now: int) -> bool:
+        state = self.get_queue_state(seen.tenant, seen.queue)
+        self._keep(replace(state, depth=state.depth - surplus, epoch=state.epoch + 1), ())
+        return True
+
+    patch.setattr(MemoryStore, "repair_depth", repair_depth)
+
+
+def _credits_given_twice(patch: pytest.MonkeyPatch) -> None:
+    settle = MemoryStore.settle
+
+    def twice(self: MemoryStore, tenant: str, queue: str, delta: CounterDelta) -> QueueState | None:
+        return settle(self, tenant, queue, replace(delta, ended=2 * delta.ended))
+
+    patch.setattr(MemoryStore, "settle", twice)
+
+
+def _credits_over_the_limit(patch: pytest.MonkeyPatch) -> None:
+    take_credits = MemoryStore.take_credits
+
+    def one_more(self: MemoryStore, tenant: str, queue: str, take: Any) -> Any:
+        return take_credits(self, tenant, queue, replace(take, max_depth=take.max_depth + 1))
+
+    patch.setattr(MemoryStore, "take_credits", one_more)
+
+
+def _fifo_keeps_what_lies_behind_a_lost_head(patch: pytest.MonkeyPatch) -> None:
+    def take(queue: Any, seen: Sequence[Entry], owner: str, now: int, lease_ms: int) -> list[tuple[Entry, Entry]]:
+        wanted = [
+            replace(
+                e,
+                token=f"{owner}{n}{now}",
+                version=e.version + 1,
+                until=now + lease_ms,
+                owner=owner,
+                attempts=e.attempts + e.lost(now),
+            )
+            for n, e in enumerate(seen)
+        ]
+        outcomes = queue.store.claim_entries(wanted, now) if wanted else []
+        return [(b, e) for b, e, o in zip(seen, wanted, outcomes, strict=True) if isinstance(o, Applied)]
+
+    patch.setattr(millrace.engine.claim, "_take", take)
+
+
+def _passed_by_for_good(patch: pytest.MonkeyPatch) -> None:
+    """An entry once seen without its message is looked past, though it may have been accepted since."""
+
+    def look(queue: Any, pk: str, wanted: int, only: Any) -> Any:
+        passed: dict[Place, Entry] = {}
+        for _ in range(4):
+            found = millrace.engine.claim.poll(queue, pk, wanted, queue.now(), only, passed.keys())
+            messages = millrace.engine.claim._messages_of(queue, found.entries)
+            unsent = {e.place: e for e in found.entries if millrace.engine.claim._is_unsent(e, messages, queue.now())}
+            if not unsent:
+                break
+            passed |= unsent
+        return found, messages
+
+    patch.setattr(millrace.engine.claim, "_look", look)
+
+
+def _lost_runs_are_free(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Entry, "lost", lambda _self, _now: False)
+
+
+def _replay_with_a_fresh_id(patch: pytest.MonkeyPatch) -> None:
+    import millrace.engine.dead_letters
+
+    enqueue = millrace.engine.dead_letters.enqueue
+    patch.setattr(millrace.engine.dead_letters, "enqueue", lambda queue, draft, system_key="": enqueue(queue, draft))
+
+
+MUTANTS: dict[str, Mutant] = {
+    "ack without token": Mutant(
+        "the token in every finishing write",
+        "a lease runs out under a worker",
+        _ack_without_token,
+    ),
+    "claim without version": Mutant(
+        "the version in the claim",
+        "two failing workers and an onlooker",
+        _claim_without_version,
+    ),
+    "claim over a live lease": Mutant(
+        "the lease in the claim",
+        "two workers claim batches",
+        _claim_over_a_live_lease,
+    ),
+    "no nonce check": Mutant(
+        "an entry's own message",
+        "two senders of one key, and a worker",
+        _no_nonce_check,
+    ),
+    "no grace for orphans": Mutant(
+        "the grace of an uncommitted entry",
+        "two senders of one key, and a worker",
+        _no_grace_for_orphans,
+    ),
+    "message before entry": Mutant(
+        "the order of the two writes",
+        "two senders of one key, and a worker",
+        _message_before_entry,
+    ),
+    "replaced while queued": Mutant(
+        "a queued message is a duplicate",
+        "a key sent again after its window",
+        _replaced_while_queued,
+    ),
+    "missing entry believed at once": Mutant(
+        "the second look at the place",
+        "a retry during a repeat after the window",
+        _missing_entry_believed_at_once,
+    ),
+    "retry copies the entry": Mutant(
+        "moving is one transaction",
+        "two failing workers and an onlooker",
+        _retry_copies_the_entry,
+    ),
+    "starts without its lease": Mutant(
+        "the look at the clock before a run",
+        "a lease runs out under a worker",
+        _starts_without_looking_at_its_lease,
+    ),
+    "endings counted after mending": Mutant(
+        "the epoch of an ending",
+        "the sweep mends a depth in traffic",
+        _endings_counted_after_mending,
+    ),
+    "mending forgets grants": Mutant(
+        "credits that may still be spent",
+        "the sweep mends a depth in traffic",
+        _mending_forgets_granted_credits,
+    ),
+    "mending ignores endings": Mutant(
+        "endings booked while counting",
+        "the sweep mends a depth in traffic",
+        _mending_ignores_endings_meanwhile,
+    ),
+    "credits given twice": Mutant(
+        "one credit for an ending",
+        "two senders at a full queue",
+        _credits_given_twice,
+    ),
+    "credits over the limit": Mutant(
+        "the condition on depth",
+        "two senders at a full queue",
+        _credits_over_the_limit,
+    ),
+    "fifo keeps what lies behind": Mutant(
+        "release behind a lost head",
+        "fifo under takeover and failure",
+        _fifo_keeps_what_lies_behind_a_lost_head,
+    ),
+    "lost runs are free": Mutant(
+        "a lost worker charges an attempt",
+        "two failing workers and an onlooker",
+        _lost_runs_are_free,
+    ),
+    "replay with a fresh id": Mutant(
+        "a replay's derived id",
+        "one replay job run twice",
+        _replay_with_a_fresh_id,
+    ),
+    "passed by for good": Mutant(
+        "the second look at an uncommitted head",
+        "fifo while two senders send",
+        _passed_by_for_good,
+    ),
+}

@@ -1,0 +1,399 @@
+"""What the explorer plays: senders, workers, a sweep, an operator and time over one store, and what must hold.
+
+After every schedule the play goes on without trouble until nothing is left; then each accepted message must have
+ended exactly once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from millrace.engine.claim import Claim, claim
+from millrace.engine.dead_letters import list_dead_letters, replay
+from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
+from millrace.engine.finish import RunFailure, ack, nack, release
+from millrace.engine.queue import Queue, Runtime
+from millrace.engine.status import status
+from millrace.engine.sweep import sweep
+from millrace.model.clock import MINUTE
+from millrace.model.errors import MillraceError
+from millrace.model.message import Draft
+from millrace.model.queue_spec import Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
+from millrace.model.queue_state import GRANT_MINUTES, SKEW_MS, CreditRequest
+from millrace.stores.interface import Applied, Store
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from tests.proofs.exploration.explorer import Bounds, Run, Scenario, Stage, Stepped
+
+LEASE_MS = 5_000
+MAX_ATTEMPTS = 2
+BROKEN = RunFailure("ValueError", "broken")
+#: Store calls that change nothing, so that nothing can have broken after them.
+READS = ("get_", "list_", "read_")
+_tenants = itertools.count(1)
+
+
+class World:
+    """One schedule's store, clock and history."""
+
+    def __init__(self, run: Run, bounds: Bounds, store: Store | None = None, **settings: Any) -> None:
+        self.now = 1_800_000_000_000
+        self.real = store or MemoryStore()
+        self.stage = Stage(run, bounds)
+        self.stage.watch(self._watch)
+        self.stage.portrait = self._portrait
+        self.store = Stepped(self.real, self.stage)
+        self.tenant = f"x{next(_tenants)}"
+        self.spec = QueueSpec(
+            "Jobs",
+            lease_seconds=LEASE_MS / 1_000,
+            **{"delivery": RetryPolicy(MAX_ATTEMPTS, 1_000, 1_000, Jitter.NONE), **settings},
+        )
+        self.accepted: set[str] = set()
+        self.committed: dict[str, str] = {}  # id → nonce
+        self.ended: Counter[tuple[str, str]] = Counter()
+        self.buried: Counter[tuple[str, str]] = Counter()
+        self.starts: Counter[tuple[str, str]] = Counter()
+        self.versions: dict[str, int] = {}
+        self.origins: Counter[str] = Counter()
+        self.sent_after: dict[str, frozenset[str]] = {}  # id → what had been accepted when it was sent
+        self._numbers: dict[str, int] = {}
+
+    def queue(self) -> Queue:
+        """As a process of its own sees it."""
+        return Runtime(self.store, MemoryBlobs(), clock=lambda: self.now, chance=lambda: 0.1).queue(  # type: ignore[arg-type]
+            self.tenant, self.spec
+        )
+
+    def _portrait(self) -> tuple[object, ...]:
+        """What is stored, with ids and nonces numbered as they came: two schedules may meet in one state."""
+        assert isinstance(self.real, MemoryStore)
+        held, numbers = self.real, self._numbers
+        entries = [
+            (
+                place.sk[0],
+                numbers.setdefault(entry.id + entry.nonce, len(numbers)),
+                entry.version,
+                entry.attempts,
+                entry.owner,
+                entry.until - self.now,
+            )
+            for place, entry in held.entries.items()
+        ]
+        messages = [numbers.setdefault(id_ + found.nonce, len(numbers)) for id_, found in held.messages.items()]
+        books = [(state.depth, state.epoch) for state in held.states.values()]
+        dead = [len(dead_letters) for dead_letters in held.dead_letters.values()]
+        told = (len(self.accepted), sum(self.ended.values()), sum(self.starts.values()))
+        return (*sorted(entries), *sorted(messages), *books, *dead, *told)
+
+    # -- what really happened, whatever its caller was told --
+    def _watch(self, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
+        if name == "put_messages":
+            for message, outcome in zip(arguments[0], answer, strict=True):
+                if isinstance(outcome, Applied) and self.committed.get(message.id) != message.nonce:
+                    self.committed[message.id] = message.nonce
+                    self.origins[message.origin] += bool(message.origin)
+                    assert self.origins[message.origin] <= 1, "one job replayed a dead letter twice"
+        elif name == "replace_message" and isinstance(answer, Applied):
+            before = (arguments[0].id, self.committed[arguments[0].id])
+            assert self.ended[before] or self.buried[before], "a message was replaced before it had ended"
+            self.committed[arguments[0].id] = arguments[0].nonce
+        elif name == "end_entries":
+            for entry, outcome in zip(arguments[0], answer, strict=True):
+                if isinstance(outcome, Applied) and self.committed.get(entry.id) == entry.nonce:
+                    self.ended[entry.id, entry.nonce] += 1
+        elif name == "bury_entry" and isinstance(answer, Applied):
+            self.buried[arguments[0].id, arguments[0].nonce] += 1
+        elif name == "claim_entries":
+            for entry, outcome in zip(arguments[0], answer, strict=True):
+                if isinstance(outcome, Applied):
+                    key = f"{entry.id}/{entry.nonce}"
+                    assert entry.version > self.versions.get(key, 0), "a claim's version did not grow"
+                    self.versions[key] = entry.version
+        if name.startswith(READS):
+            return
+        self._assert_fenced(name, arguments, answer)
+        self._always()
+
+    def _assert_fenced(self, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
+        """No write under a claim that is not the newest had any effect."""
+        if name in ("end_entries", "hold_entries"):
+            written = [(entry, outcome) for entry, outcome in zip(arguments[0], answer, strict=True)]
+        elif name in ("move_entry", "bury_entry"):
+            written = [(arguments[0], answer)]
+        else:
+            return
+        for entry, outcome in written:
+            newest = self.versions.get(f"{entry.id}/{entry.nonce}", 0)
+            assert not isinstance(outcome, Applied) or entry.version == newest, "a stale claim changed something"
+
+    def _always(self) -> None:
+        for key in self.ended.keys() | self.buried.keys():
+            count = self.ended[key] + self.buried[key]
+            assert count <= 1, f"{key} ended {count} times"
+        if isinstance(self.real, MemoryStore):
+            held = len(self.real.entries)
+            state = self.real.states.get((self.tenant, "Jobs"))
+            depth = state.depth if state else 0
+            assert held <= self.spec.retention.max_depth, f"{held} entries are over the limit"
+            assert held <= depth, f"{held} entries, but the counter says {depth}"
+
+    def start(self, queue: Queue, held: Claim) -> bool:
+        """A worker begins to run a message: everything that must hold just then."""
+        if not held.may_start(queue.now()):
+            return False
+        key = (held.entry.id, held.entry.nonce)
+        assert self.committed.get(held.entry.id) == held.entry.nonce, "an uncommitted message was run"
+        assert not self.ended[key], "a run started after done"
+        assert not self.buried[key], "a run started after its dead letter"
+        current = self.real.get_entry(held.entry.place)
+        assert current is not None
+        assert current.token == held.entry.token, "a run started without its claim"
+        self.starts[key] += 1
+        assert self.starts[key] <= MAX_ATTEMPTS, "more runs than attempts"
+        self._assert_order(held)
+        return True
+
+    def _assert_order(self, held: Claim) -> None:
+        """Earlier is what was accepted before this one was sent; all messages here are of one key."""
+        if not self.spec.ordering.ordered:
+            return
+        for message_id in self.sent_after.get(held.entry.id, ()):
+            key = (message_id, self.committed[message_id])
+            assert self.ended[key] or self.buried[key], "a message started before an earlier one had ended"
+
+    # -- actors --
+    def sender(self, key: str | None, count: int = 1) -> Callable[[], None]:
+        queue = self.queue()
+
+        def work() -> None:
+            for _ in range(count):
+                before = frozenset(self.accepted)
+                try:
+                    message_id = enqueue(queue, Draft(b"x", idempotency_key=key, key="k")).message_id
+                except MillraceError:
+                    return
+                self.accepted.add(message_id)
+                self.sent_after.setdefault(message_id, before)
+
+        return work
+
+    def worker(self, name: str, *, fails: bool = False, limit: int = 1) -> Callable[[], None]:
+        queue = self.queue()
+
+        def work() -> None:
+            try:
+                claims = claim(queue, owner=name, limit=limit).claims
+                for number, held in enumerate(claims):
+                    self.stage.pause("start of a run")
+                    if not self.start(queue, held):
+                        continue
+                    self.stage.pause("run")
+                    if fails:
+                        nack(queue, held.entry, held.message, BROKEN, lost=held.lost)
+                        release(queue, [later.entry for later in claims[number + 1 :]])
+                        return
+                    if ack(queue, [held.entry], [b"r"]) != [None]:
+                        return
+            except MillraceError:
+                return
+
+        return work
+
+    def time(self, *millis: int) -> Callable[[], None]:
+        def work() -> None:
+            for step in millis:
+                self.stage.pause("time")
+                self.now += step
+
+        return work
+
+    def sweeper(self) -> Callable[[], None]:
+        queue = self.queue()
+
+        def work() -> None:
+            try:
+                sweep(queue)
+            except MillraceError:
+                return
+
+        return work
+
+    def onlooker(self) -> Callable[[], None]:
+        """Asks for a message's state; what it is told must be true at some moment while it asks."""
+        queue = self.queue()
+
+        def work() -> None:
+            for message_id in list(self.accepted):
+                try:
+                    found = status(queue, message_id)
+                except MillraceError:
+                    return
+                if found.status.ended:
+                    key = (message_id, found.message.nonce)
+                    assert self.ended[key] or self.buried[key], f"{message_id} was called {found.status} too early"
+
+        return work
+
+    def replayer(self, job: str) -> Callable[[], None]:
+        queue = self.queue()
+
+        def work() -> None:
+            try:
+                for dead_letter in list_dead_letters(queue).items:
+                    self.accepted.add(replay(queue, dead_letter, job).message_id)
+            except MillraceError:
+                return
+
+        return work
+
+    # -- afterwards --
+    def settle(self) -> None:
+        """No more trouble: time passes, a healthy worker drains the queue, and everything is accounted for."""
+        queue = self.queue()
+        self.now += ORPHAN_GRACE_MS + LEASE_MS
+        for _ in range(20):
+            for held in claim(queue, owner="last", limit=10).claims:
+                assert self.start(queue, held)
+                assert ack(queue, [held.entry], [b"r"]) == [None]
+            if not any(self.real.read_lane(pk, "", "~", 1).items for pk in queue.partitions()):
+                break
+            self.now += LEASE_MS
+        self.now += GRANT_MINUTES * MINUTE + SKEW_MS
+        sweep(queue)
+        for message_id in self.accepted:
+            key = (message_id, self.committed.get(message_id, ""))
+            assert self.ended[key] + self.buried[key] == 1, f"{message_id} was accepted and did not end"
+        assert all(not self.real.read_lane(pk, "", "~", 9).items for pk in queue.partitions()), "entries are left"
+        depth = self.real.get_queue_state(self.tenant, "Jobs").depth
+        assert depth == 0, f"the counter says {depth} of an empty queue"
+
+
+def _scenario(prepare: Callable[[World], list[tuple[str, Callable[[], None]]]], **settings: Any) -> Scenario:
+    def scenario(run: Run, bounds: Bounds, store: Store | None = None) -> None:
+        world = World(run, bounds, store, **settings)
+        world.stage.play(prepare(world))
+        world.settle()
+
+    return scenario
+
+
+def _prepared(world: World, *drafts: Draft) -> None:
+    for receipt in enqueue_all(world.queue(), drafts):
+        assert not isinstance(receipt, MillraceError)
+        world.sent_after[receipt.message_id] = frozenset(world.accepted)
+        world.accepted.add(receipt.message_id)
+
+
+def _sent_in_order(world: World) -> list[tuple[str, Callable[[], None]]]:
+    return [
+        ("sender A", world.sender(None, 2)),
+        ("sender B", world.sender(None, 1)),
+        ("worker", world.worker("w", limit=2)),
+        ("other", world.worker("o", limit=2)),
+    ]
+
+
+def _same_key(world: World) -> list[tuple[str, Callable[[], None]]]:
+    return [("sender A", world.sender("k")), ("sender B", world.sender("k")), ("worker", world.worker("w"))]
+
+
+def _window_over(world: World) -> list[tuple[str, Callable[[], None]]]:
+    world.sender("k")()
+    world.now += 2_000
+    return [("sender A", world.sender("k")), ("worker", world.worker("w")), ("sender B", world.sender("k"))]
+
+
+def _retried_window_over(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """A retry moves the entry while a repeat of its key looks for it, long after the window."""
+    world.sender("k")()
+    world.now += 2_000
+    return [("worker", world.worker("w", fails=True)), ("sender", world.sender("k")), ("onlooker", world.onlooker())]
+
+
+def _takeover(world: World) -> list[tuple[str, Callable[[], None]]]:
+    _prepared(world, Draft(b"x"))
+    return [("slow", world.worker("slow")), ("time", world.time(LEASE_MS)), ("quick", world.worker("quick"))]
+
+
+def _failing_takeover(world: World) -> list[tuple[str, Callable[[], None]]]:
+    _prepared(world, Draft(b"x"))
+    return [
+        ("slow", world.worker("slow", fails=True)),
+        ("time", world.time(LEASE_MS, 1_000)),
+        ("quick", world.worker("quick", fails=True)),
+        ("onlooker", world.onlooker()),
+    ]
+
+
+def _batches(world: World) -> list[tuple[str, Callable[[], None]]]:
+    _prepared(world, Draft(b"a"), Draft(b"b"), Draft(b"c"))
+    return [("one", world.worker("one", limit=2)), ("two", world.worker("two", limit=2))]
+
+
+def _in_order(world: World) -> list[tuple[str, Callable[[], None]]]:
+    _prepared(world, Draft(b"a", key="k"), Draft(b"b", key="k"), Draft(b"c", key="k"))
+    return [
+        ("one", world.worker("one")),
+        ("time", world.time(LEASE_MS)),
+        ("two", world.worker("two", limit=2, fails=True)),
+    ]
+
+
+def _full(world: World) -> list[tuple[str, Callable[[], None]]]:
+    return [
+        ("sender A", world.sender(None, 2)),
+        ("sender B", world.sender(None, 2)),
+        ("worker", world.worker("w", limit=2)),
+    ]
+
+
+def _mended(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """A process died with credits; the sweep finds them while others send and finish."""
+    _prepared(world, Draft(b"a"), Draft(b"b"))
+    world.real.take_credits(world.tenant, "Jobs", CreditRequest(3, world.spec.retention.max_depth, world.now))
+    world.now += GRANT_MINUTES * MINUTE + SKEW_MS
+    return [
+        ("worker", world.worker("w", limit=2)),
+        ("sweep", world.sweeper()),
+        ("sender", world.sender(None)),
+    ]
+
+
+def _replayed(world: World) -> list[tuple[str, Callable[[], None]]]:
+    _prepared(world, Draft(b"x"))
+    for _ in range(MAX_ATTEMPTS):
+        world.worker("w", fails=True)()
+        world.now += 1_000
+    return [("job", world.replayer("j")), ("same job", world.replayer("j")), ("worker", world.worker("w"))]
+
+
+def _swept(world: World) -> list[tuple[str, Callable[[], None]]]:
+    _prepared(world, Draft(b"x"))
+    return [
+        ("worker", world.worker("w")),
+        ("time", world.time(60_000)),
+        ("sweep", world.sweeper()),
+    ]
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "two senders of one key, and a worker": _scenario(_same_key),
+    "a key sent again after its window": _scenario(_window_over, idempotency=Idempotency(window_seconds=1)),
+    "a retry during a repeat after the window": _scenario(
+        _retried_window_over, idempotency=Idempotency(window_seconds=1)
+    ),
+    "a lease runs out under a worker": _scenario(_takeover),
+    "two failing workers and an onlooker": _scenario(_failing_takeover),
+    "two workers claim batches": _scenario(_batches),
+    "fifo under takeover and failure": _scenario(_in_order, ordering=Ordering.FIFO),
+    "per_key under takeover and failure": _scenario(_in_order, ordering=Ordering.PER_KEY),
+    "fifo while two senders send": _scenario(_sent_in_order, ordering=Ordering.FIFO),
+    "per_key while two senders send": _scenario(_sent_in_order, ordering=Ordering.PER_KEY),
+    "two senders at a full queue": _scenario(_full, retention=Retention(max_depth=2)),
+    "the sweep mends a depth in traffic": _scenario(_mended, retention=Retention(max_depth=6)),
+    "one replay job run twice": _scenario(_replayed),
+    "a message grows too old under a worker": _scenario(_swept, retention=Retention(max_age_seconds=60)),
+}

@@ -1,0 +1,29 @@
+"""The engine does what it promises, in any order of its operations: on both stores, by one reference."""
+
+from __future__ import annotations
+
+import pytest
+from mypy_boto3_dynamodb import DynamoDBClient
+
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.memory.queue import MemoryStore
+from tests.proofs.state_machine.machine import run
+from tests.proofs.state_machine.mutants import MUTANTS
+from tests.proofs.state_machine.soak import hunt
+
+
+def test_the_engine_keeps_its_promises_in_memory() -> None:
+    run(lambda _clock: MemoryStore(), examples=50, steps=40)
+
+
+def test_the_engine_keeps_its_promises_on_dynamodb(engine_client: DynamoDBClient, tables: TableNames) -> None:
+    run(lambda clock: DynamoStore(engine_client, tables, clock=clock), examples=2, steps=18)
+
+
+@pytest.mark.parametrize(
+    "name", ["document of another life (found by the machine)", "release charges an attempt", "second of a key"]
+)
+def test_a_broken_promise_is_noticed(name: str) -> None:
+    """The machine can fail; `make soak` tries every mutant."""
+    assert hunt(MUTANTS[name], examples=100, seed=5) is not None

@@ -1,0 +1,48 @@
+"""The pull API on each store in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from millrace.engine.queue import Runtime
+from millrace.http.routes import Api
+from millrace.model.tokens import Tokens
+from millrace.pull.api import ROUTES
+from millrace.pull.dispatcher import SHARED, Dispatcher
+from millrace.pull.service import Service
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.dynamodb.tokens import DynamoTokens
+from millrace.stores.interface import Store
+from millrace.stores.memory.queue import MemoryBlobs
+from millrace.stores.memory.tokens import MemoryTokens
+from tests.pull.calling import DEFINITIONS, Caller
+from tests.pull.stack import Stack, running
+
+
+@pytest.fixture
+def tokens(store: Store) -> Tokens:
+    if isinstance(store, DynamoStore):
+        calls = store._calls
+        return DynamoTokens(calls.client, store._names.queue)
+    return MemoryTokens()
+
+
+@pytest.fixture
+def service(store: Store, tokens: Tokens, clock: Callable[[], int]) -> Service:
+    runtime = Runtime(store, MemoryBlobs(), clock=clock, chance=lambda: 0.5)
+    return Service(runtime, DEFINITIONS, tokens, Dispatcher(schedule=SHARED))
+
+
+@pytest.fixture
+def call(service: Service, tenant: str) -> Caller:
+    return Caller(Api(service, ROUTES), tenant)
+
+
+@pytest.fixture(scope="session")
+def stack(engine_url: str, tables: TableNames, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The functions over HTTP, once a run."""
+    with running(engine_url, tables, tmp_path_factory.mktemp("stack")) as started:
+        yield started

@@ -1,0 +1,69 @@
+"""The functions over HTTP on DynamoDB Local: what a client, the CLI and schemathesis talk to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import functions.authoriser.handler as authoriser
+import functions.consumer.handler as consumer
+from infra.local.gateway import Binding, Gateway
+from millrace.model.clock import system_clock
+from millrace.model.tokens import Scope, issue
+from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.tokens import DynamoTokens
+from tests.pull.calling import defined
+
+QUEUES = {
+    "Jobs": defined("Jobs"),
+    "Quick": defined(
+        "Quick", lease_seconds=1.0, delivery={"jitter": "none", "initial_backoff_ms": 1, "max_attempts": 50}
+    ),
+    "Ordered": defined("Ordered", ordering="fifo"),
+}
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A running stack: where it is, and the environment of its processes."""
+
+    url: str
+    environment: dict[str, str]
+    table: str
+
+    def token(self, tenant: str, *scopes: Scope) -> str:
+        tokens = DynamoTokens(dynamodb_client(), self.table)
+        return issue(tokens, name="test", scopes=scopes or list(Scope), tenants=[tenant], clock=system_clock)[1]
+
+
+@contextmanager
+def running(engine_url: str, tables: TableNames, folder: Path) -> Iterator[Stack]:
+    """The consumer and the authoriser behind a gateway, as the local stack runs them."""
+    definitions = folder / "definitions.json"
+    definitions.write_text(json.dumps({"format": 1, "queues": QUEUES, "webhooks": {}}))
+    environment = {
+        "AWS_ENDPOINT_URL_DYNAMODB": engine_url,
+        "QUEUE_TABLE": tables.queue,
+        "DEAD_LETTER_TABLE": tables.dead_letters,
+        "BODY_BUCKET": "none",
+        "DEFINITIONS": str(definitions),
+        "SHARED_PROCESS": "1",
+    }
+    bindings = [
+        Binding("GET /v1/openapi.json", consumer.handler),
+        Binding("ANY /v1/{proxy+}", consumer.handler, authoriser.handler),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        consumer._made.cache_clear()
+        authoriser.tokens.cache_clear()
+        with Gateway(bindings) as gateway:
+            yield Stack(gateway.url, environment, tables.queue)
+        consumer._made.cache_clear()
+        authoriser.tokens.cache_clear()

@@ -1,0 +1,125 @@
+"""The Glue job's role holds what the job does, and nothing else: the tasks' own code, every call noted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from infra.local.dynamodb import REGION
+from millrace.definitions import load
+from millrace.engine.claim import claim
+from millrace.engine.dead_letters import DeadLetterFilter
+from millrace.engine.finish import RunFailure, ack, reject
+from millrace.engine.queue import Queue
+from millrace.model.clock import system_clock
+from millrace.spark.connection import TableConnection, Tables, connect
+from millrace.spark.dead_letters import Replay, dead_letter_rows, read_dead_letters
+from millrace.spark.enqueue import WritePlan, write_batches
+from millrace.spark.lookup import Lookup, look_up
+from millrace.spark.row_mapping import FIELDS, Shape, shape_batches
+from millrace.spark.rows import COPIES
+from millrace.spark.writer import Writing
+from millrace.stores.dynamodb.client import TableNames
+from tests.infra.template.cloud import BUCKET, Cloud, Need
+from tests.infra.template.translated import allowed, statements
+
+LARGE = Random(1).randbytes(40_000).hex()
+#: What Glue and Spark do under the role: logs, the package, the rows, the report.
+AROUND = {
+    *(Need(f"logs:{action}", "logs") for action in ("CreateLogGroup", "CreateLogStream", "PutLogEvents")),
+    *(Need(f"s3:{action}", "BulkBucket/*") for action in ("GetObject", "PutObject", "DeleteObject")),
+    Need("s3:ListBucket", "BulkBucket"),
+}
+
+
+class Job:
+    """A run's tasks, one after the other, in this process."""
+
+    def __init__(self, connection: TableConnection, definitions: bytes, tenant: str) -> None:
+        self.connection = connection
+        self.shape = Shape(definitions, "Jobs", tenant)
+        self.line: Tables = connect(connection)
+
+    def queue(self) -> Queue:
+        return self.line.runtime.queue(self.shape.tenant, load(self.shape.definitions).queue("Jobs").spec)
+
+    def enqueue(self, run: str, bodies: Sequence[str]) -> None:
+        self.write(run, shape_batches(self.shape, [rows_of(bodies)]))
+
+    def write(self, run: str, shaped: Iterable[pa.RecordBatch], *, replays: bool = False) -> None:
+        plan = WritePlan(self.connection, self.shape, Writing(run), replays=replays)
+        list(write_batches(plan, None, map(with_copies, shaped)))
+
+    def look(self, bodies: Sequence[str]) -> None:
+        look = Lookup(self.connection, self.shape.definitions, "Jobs")
+        list(look_up(look, shape_batches(self.shape, [rows_of(bodies)])))
+
+    def replay(self, run: str) -> None:
+        replay = Replay(
+            self.connection, self.shape.definitions, "Jobs", self.shape.tenant, run, DeadLetterFilter(), system_clock()
+        )
+        spans = pa.RecordBatch.from_pylist([{"after": "0", "upto": "9"}])
+        self.write(run, dead_letter_rows(replay, read_dead_letters(replay, [spans])), replays=True)
+
+
+def rows_of(bodies: Sequence[str]) -> pa.RecordBatch:
+    kinds = {"raw": pa.binary(), "body": pa.binary(), "block": pa.int64(), "offset": pa.int64()}
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in FIELDS])
+    rows = [{"raw": b"x", "body": f'"{body}"'.encode(), "idempotency_key": body[:20]} for body in bodies]
+    return pa.RecordBatch.from_pylist(rows, schema)
+
+
+def with_copies(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [*batch.columns, pa.array([[]] * len(batch), COPIES)]
+    return pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, "copies"])
+
+
+@pytest.fixture
+def cloud(tables: TableNames) -> Iterator[Cloud]:
+    noted = Cloud(tables)
+    with noted.noting():
+        yield noted
+
+
+def test_role_allows_what_the_job_does_and_nothing_else(
+    cloud: Cloud, engine_url: str, tables: TableNames, definitions: bytes, tenant: str
+) -> None:
+    connection = TableConnection(tables.queue, tables.dead_letters, BUCKET, REGION, engine_url)
+    job = Job(connection, definitions, tenant)
+    queue = job.queue()
+    with pytest.MonkeyPatch.context() as quiet:
+        quiet.setattr(cloud, "_note", lambda *_: None)  # the stage: what workers did before
+        job.enqueue("old", [f"dead {n}" for n in range(3)] + [f"done {n}" for n in range(2)] + [LARGE])
+        for held in claim(queue, owner="w", limit=10, lease_ms=60_000).claims:
+            if held.message.idempotency_key.startswith("done"):
+                ack(queue, [held.entry], [b"{}"])
+            else:
+                reject(queue, held.entry, held.message, RunFailure("Broken", "broken"))
+    queue.store.get_queue_state(tenant, "Jobs")  # the driver's first look
+    job.enqueue("new", [f"new {n}" for n in range(30)])
+    job.enqueue("one", ["alone"])
+    job.line.runtime.clock = lambda: system_clock() + 8 * 86_400_000  # type: ignore[method-assign]
+    job.enqueue("late", ["done 0"])  # its window is over: it is taken anew
+    job.line.runtime.clock = system_clock  # type: ignore[method-assign]
+    for rows in (["done 1"], ["done 1", "alone"]):  # met only when written, as when two runs race
+        with pytest.MonkeyPatch.context() as race:
+            race.setattr("millrace.spark.writer.Writer._read_first", lambda _self, _queue, batch, _lines: batch)
+            job.enqueue("race", rows)
+    job.look(["new 1", "done 0", "missing"])
+    job.replay("again")
+    job.line.client.close()
+
+    done = {Need(need.action, need.resource) for need in cloud.needs}
+    role = {named(need) for need in allowed("BulkRole")}
+    assert done | AROUND == role
+    assert {need.partition for need in cloud.needs} <= {"elsewhere", ""}
+    assert [found["Sid"] for found in statements("BulkRole") if found["Effect"] == "Deny"] == ["NoTokens"]
+
+
+def named(need: Need) -> Need:
+    if "log-group:/aws-glue/" in need.resource:
+        return Need(need.action, "logs")
+    return Need(need.action, need.resource.replace("arn:AWS::Partition}:s3:::BulkBucket}", "BulkBucket"))

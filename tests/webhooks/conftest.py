@@ -1,0 +1,13 @@
+"""The ingress on both stores."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import Bench
+from tests.webhooks.gate import Gate, open_gate
+
+
+@pytest.fixture
+def gate(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    return Gate(open_gate(bench.runtime, bench.tenant), monkeypatch)

@@ -1,0 +1,127 @@
+"""What the ingress brings along: little at a cold start, boto3 only for a body that is too large for the table."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from millrace.aws.enqueue_runtime import BlobsOnDemand
+from millrace.engine.queue import Runtime
+from millrace.engine.status import status
+from millrace.model.body import read_body
+from millrace.model.errors import StoreUnavailable
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.retrying_client import ConditionFailed, Declined, NeverSent, NoAnswer, RetryingClient
+from millrace.stores.memory.queue import MemoryStore
+from tests.conftest import Clock
+from tests.webhooks.gate import Gate, open_gate
+from tests.webhooks.test_ingress_events import SECRETS
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("boto3", "botocore.session", "botocore.client", "pynamodb", "lark", "cel", "celpy", "pydantic", "pyspark")
+SERVE_ONE = """
+import json, sys
+sys.path[:0] = [{root!r} + "/shared", {root!r}]
+from functions.ingress import handler
+answer = handler.handler(json.load(open({event!r})), None)
+handler.ingress().runtime.store._calls.client.close()
+print(answer["statusCode"], [name for name in {heavy!r} if name in sys.modules])
+"""
+
+
+def test_accepting_a_webhook_imports_neither_boto3_nor_pynamodb(
+    engine_url: str, tables: TableNames, tenant: str
+) -> None:
+    environment = {
+        **{name: value for name, value in os.environ.items() if "proxy" not in name.lower()},
+        **SECRETS,
+        "QUEUE_TABLE": tables.queue,
+        "DEAD_LETTER_TABLE": tables.dead_letters,
+        "BODY_BUCKET": "bodies",
+        "DEFINITIONS": str(ROOT / "infra" / "definitions.json"),
+        "DEFAULT_TENANT": tenant,
+        "AWS_ENDPOINT_URL_DYNAMODB": engine_url,
+    }
+    code = SERVE_ONE.format(root=str(ROOT), event=str(ROOT / "events" / "ingress-github-v2.json"), heavy=HEAVY)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "202 []"
+
+
+def test_body_of_five_megabytes_goes_to_the_bucket_and_comes_back_whole(
+    clock: Clock, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = random.Random(5).randbytes(5_000_000)
+    with mock_aws():
+        where: Any = {"LocationConstraint": "eu-west-1"}
+        boto3.client("s3").create_bucket(Bucket="bodies", CreateBucketConfiguration=where)
+        gate = Gate(open_gate(Runtime(MemoryStore(), BlobsOnDemand("bodies"), clock=clock), tenant), monkeypatch)
+        answer = gate.send("Binary", body, headers={"content-type": "application/octet-stream"})
+        queue = gate.queue("Blobs")
+        message = status(queue, answer.json["message_id"]).message
+        assert message.body.blob
+        assert read_body(message.body, queue.runtime.blobs) == body
+
+
+def test_bucket_that_does_not_take_a_body_is_our_fault(
+    clock: Clock, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with mock_aws():
+        gate = Gate(open_gate(Runtime(MemoryStore(), BlobsOnDemand("missing"), clock=clock), tenant), monkeypatch)
+        body = random.Random(5).randbytes(100_000)
+        answer = gate.send("Binary", body, headers={"content-type": "application/octet-stream"})
+        assert (answer.status, answer.json["code"]) == (503, "store_unavailable")
+        assert "missing" not in answer.text
+
+
+# -- what `Calls` makes of the lean client's errors ----------------------------------------------------------------
+class Scripted:
+    """A client that does what it is told, one step a call."""
+
+    def __init__(self, *steps: Any) -> None:
+        self._steps = list(steps)
+
+    def put_item(self, **_arguments: Any) -> Any:
+        step = self._steps.pop(0)
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+
+def _calls(*steps: Any) -> RetryingClient:
+    return RetryingClient(Scripted(*steps), sleep=lambda _seconds: None, chance=lambda: 0.0)  # type: ignore[arg-type]
+
+
+def _declined(code: str, status: int = 400) -> Declined:
+    return Declined(
+        {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}, "Item": {"a": {"N": "1"}}}
+    )
+
+
+@pytest.mark.parametrize("error", [NoAnswer("x"), NeverSent("x"), _declined("ThrottlingException"), _declined("", 502)])
+def test_silence_and_throttling_are_tried_again(error: Exception) -> None:
+    assert _calls(error, {"ok": 1}).send("put_item") == {"ok": 1}
+
+
+@pytest.mark.parametrize(("error", "known"), [(NoAnswer("x"), False), (NeverSent("x"), True)])
+def test_write_that_must_not_happen_twice_is_repeated_only_if_it_never_left(error: Exception, known: bool) -> None:
+    calls = _calls(error, {"ok": 1})
+    if known:
+        assert calls.send("put_item", repeatable=False) == {"ok": 1}
+    else:
+        with pytest.raises(StoreUnavailable, match="may have happened"):
+            calls.send("put_item", repeatable=False)
+
+
+def test_condition_that_fails_after_silence_says_so() -> None:
+    with pytest.raises(ConditionFailed) as caught:
+        _calls(NoAnswer("x"), _declined("ConditionalCheckFailedException")).send("put_item")
+    assert caught.value.after_no_answer
+    assert caught.value.item == {"a": {"N": "1"}}
