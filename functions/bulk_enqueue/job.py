@@ -16,11 +16,10 @@ from pyspark.sql import SparkSession
 
 from functions.bulk_enqueue.arguments import parser_for, read_arguments
 from millrace.definitions import load
-from millrace.engine.dead_letters import DeadLetterFilter
 from millrace.model.clock import system_clock, system_entropy
 from millrace.model.errors import MillraceError
 from millrace.model.ids import Orders
-from millrace.model.message import DeadLetterReason
+from millrace.model.message import DeadLetterFilter, DeadLetterReason
 from millrace.spark.actions import BulkRun, derive_queue, enqueue_source, reconcile_source, replay_dead_letters
 from millrace.spark.connection import TableConnection, connect
 from millrace.spark.files import read_bytes

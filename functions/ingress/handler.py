@@ -11,6 +11,7 @@ from typing import Any
 
 from functions.ingress.report import report
 from millrace.aws.enqueue_runtime import enqueue_runtime
+from millrace.aws.secrets import powertools_fetch
 from millrace.aws.settings import Settings
 from millrace.definitions import load
 from millrace.model.clock import system_clock
@@ -26,7 +27,7 @@ def ingress() -> Ingress:
     return Ingress(
         load(settings.definitions),
         enqueue_runtime(settings, os.environ),
-        SecretSource(system_clock),
+        SecretSource(system_clock, open_store=powertools_fetch),
         default_tenant=settings.default_tenant,
         run_command=commands_of(os.environ.get("COMMANDS", "")),
     )

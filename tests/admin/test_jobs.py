@@ -12,13 +12,13 @@ from millrace.admin import run_job
 from millrace.admin.run_job import run_job_slice
 from millrace.admin.service import AdminService
 from millrace.engine.claim import claim
-from millrace.engine.dead_letters import DeadLetterFilter, list_dead_letters, mark_replays_in_doubt, replay
+from millrace.engine.dead_letters import list_dead_letters, mark_replays_in_doubt, replay
 from millrace.engine.enqueue import enqueue
 from millrace.engine.finish import RunFailure, ack, reject
 from millrace.engine.inspect import list_entries
 from millrace.engine.queue import Queue
 from millrace.model.admin_jobs import AdminJob, AdminJobKind, AdminJobs, AdminJobState
-from millrace.model.message import Draft
+from millrace.model.message import DeadLetterFilter, Draft
 from tests.admin.calling import Caller, bury
 from tests.conftest import NOON, Bench, Clock
 

@@ -6,7 +6,6 @@ import pytest
 
 from millrace.engine.claim import body_of, claim
 from millrace.engine.dead_letters import (
-    DeadLetterFilter,
     body_of_dead_letter,
     get_dead_letter,
     list_dead_letters,
@@ -20,7 +19,7 @@ from millrace.engine.operate import purge_page
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, status
 from millrace.model.errors import InvalidCursor, InvalidField, NotFound
-from millrace.model.message import DeadLetterReason, Draft
+from millrace.model.message import DeadLetterFilter, DeadLetterReason, Draft
 from millrace.model.queue_spec import RetryPolicy
 from tests.conftest import Bench
 

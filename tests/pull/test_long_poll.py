@@ -17,11 +17,11 @@ from millrace.engine.operate import pause
 from millrace.engine.poll import Filter
 from millrace.engine.queue import Queue, Runtime
 from millrace.http.errors import TooManyWaiting
+from millrace.model.cursor import Page
 from millrace.model.errors import StoreUnavailable
 from millrace.model.message import Draft, Entry
 from millrace.model.queue_spec import QueueSpec
 from millrace.pull.dispatcher import LONE, SHARED, Demand, Dispatcher
-from millrace.stores.interface import Page
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from tests.pull.virtual_time import PATIENCE, VirtualTime
 

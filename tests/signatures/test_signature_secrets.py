@@ -13,7 +13,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from millrace.aws.secrets import SecretMissing, StoreSilent
+from millrace.aws.secrets import SecretMissing, StoreSilent, powertools_fetch
 from millrace.signatures import (
     ConfigurationMissing,
     RefusalReason,
@@ -317,7 +317,10 @@ def api_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_secrets_manager_is_asked_once_a_minute_under_a_flood(aws: None, api_calls: list[str], clock: Hands) -> None:
     client = boto3.client("secretsmanager")
     client.create_secret(Name="hooks/github", SecretString=json.dumps({"live": HIDDEN}))
-    source, references = SecretSource(clock, environ={}), ["secretsmanager:hooks/github#live"]
+    source, references = (
+        SecretSource(clock, environ={}, open_store=powertools_fetch),
+        ["secretsmanager:hooks/github#live"],
+    )
     for second in range(180):
         clock.now = NOW + second * 1000
         with pytest.raises(SignatureInvalid):
@@ -336,7 +339,7 @@ def test_secrets_manager_is_asked_once_a_minute_under_a_flood(aws: None, api_cal
 
 def test_parameter_store_is_decrypted_and_cached(aws: None, api_calls: list[str], clock: Hands) -> None:
     boto3.client("ssm").put_parameter(Name="/hooks/github", Value=HIDDEN, Type="SecureString")
-    source = SecretSource(clock, environ={})
+    source = SecretSource(clock, environ={}, open_store=powertools_fetch)
     for _ in range(10):
         assert authenticate(GITHUB, signed_with(HIDDEN), source, ["ssm:/hooks/github"], clock())
     assert api_calls.count("GetParameter") == 1
@@ -349,7 +352,7 @@ def test_parameter_store_is_decrypted_and_cached(aws: None, api_calls: list[str]
 @pytest.mark.parametrize("reference", ["secretsmanager:hooks/none", "ssm:/hooks/none"])
 def test_secret_that_never_was_is_told_from_silence(aws: None, reference: str, clock: Hands) -> None:
     with pytest.raises(ConfigurationMissing) as missing:
-        SecretSource(clock, environ={}).resolve([reference])
+        SecretSource(clock, environ={}, open_store=powertools_fetch).resolve([reference])
     assert not isinstance(missing.value, SecretUnavailable)
 
 
@@ -364,7 +367,7 @@ def test_store_that_does_not_answer_is_told_from_a_missing_secret(
 
     monkeypatch.setattr(BaseClient, "_make_api_call", broken)
     with pytest.raises(SecretUnavailable):
-        SecretSource(clock, environ={}).resolve(["secretsmanager:hooks/github"])
+        SecretSource(clock, environ={}, open_store=powertools_fetch).resolve(["secretsmanager:hooks/github"])
 
 
 def test_secret_can_be_compared_but_not_shown_by_a_dataclass_tool() -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from functions.bulk_enqueue.arguments import _GLUE, ACTIONS, parser_for, read_arguments
 from functions.bulk_enqueue.job import _filter, _source
-from millrace.engine.dead_letters import DeadLetterFilter
-from millrace.model.message import DeadLetterReason
+from millrace.model.message import DeadLetterFilter, DeadLetterReason
 from millrace.spark.sources import MESSAGE_FIELDS, Format
 
 NEEDED = ["--queue", "Jobs", "--report", "s3://b/reports", "--queue-table", "q", "--dead-letter-table", "d"]

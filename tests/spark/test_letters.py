@@ -12,12 +12,12 @@ import pytest
 
 from millrace.definitions import load
 from millrace.engine.claim import body_of, claim
-from millrace.engine.dead_letters import DeadLetterFilter, get_dead_letter, list_dead_letters, replay_key
+from millrace.engine.dead_letters import get_dead_letter, list_dead_letters, replay_key
 from millrace.engine.dead_letters import replay as replay_one
 from millrace.engine.enqueue import enqueue
 from millrace.engine.finish import RunFailure, nack
 from millrace.model.ids import keyed_message_id
-from millrace.model.message import Body, DeadLetter, DeadLetterReason, Draft
+from millrace.model.message import Body, DeadLetter, DeadLetterFilter, DeadLetterReason, Draft
 from millrace.spark.connection import TableConnection
 from millrace.spark.dead_letters import (
     Replay,

@@ -11,10 +11,10 @@ import pytest
 from infra.local.dynamodb import REGION
 from millrace.definitions import load
 from millrace.engine.claim import claim
-from millrace.engine.dead_letters import DeadLetterFilter
 from millrace.engine.finish import RunFailure, ack, reject
 from millrace.engine.queue import Queue
 from millrace.model.clock import system_clock
+from millrace.model.message import DeadLetterFilter
 from millrace.spark.connection import TableConnection, Tables, connect
 from millrace.spark.dead_letters import Replay, dead_letter_rows, read_dead_letters
 from millrace.spark.enqueue import WritePlan, write_batches

@@ -16,6 +16,7 @@ from localstack_client.session import Session  # type: ignore[import-untyped]
 
 from infra.local.dynamodb import REGION
 from millrace.aws.blobs import S3Blobs
+from millrace.model.body import Blobs
 from millrace.model.clock import Clock
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.enqueue_store import EnqueueStore
@@ -23,7 +24,7 @@ from millrace.stores.dynamodb.minimal_client import MinimalClient
 from millrace.stores.dynamodb.signing import Credentials
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
-from millrace.stores.interface import Blobs, Store
+from millrace.stores.interface import Store
 from millrace.stores.memory.queue import MemoryBlobs
 from tests.stores.engine import shared_ministack
 from tests.stores.faults import Faults, FaultyStore

@@ -9,12 +9,13 @@ import pytest
 from millrace.engine.claim import body_of, claim
 from millrace.engine.enqueue import enqueue, enqueue_all
 from millrace.engine.queue import Runtime
+from millrace.model.body import Blobs
 from millrace.model.errors import InvalidField
 from millrace.model.message import Body, Draft, Place
 from millrace.model.queue_spec import MAX_BODY_BYTES, QueueSpec
 from millrace.model.queue_state import QueueState
 from millrace.stores.dynamodb.items import entry_item
-from millrace.stores.interface import APPLIED, Blobs, Store
+from millrace.stores.interface import APPLIED, Store
 from millrace.stores.memory.queue import MemoryBlobs
 from tests.conftest import NOON, Clock
 from tests.stores.samples import Samples, claimed

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from millrace.engine.dead_letters import DeadLetterFilter
 from millrace.engine.queue import Queue
-from millrace.model.message import DeadLetter
+from millrace.model.message import DeadLetter, DeadLetterFilter
 
 SAMPLE = 10
 PAGE = 100

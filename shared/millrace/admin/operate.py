@@ -17,7 +17,6 @@ from millrace.admin.schemas import (
     show_queue_row,
 )
 from millrace.admin.service import AdminService
-from millrace.engine.dead_letters import EVERY_LETTER
 from millrace.engine.inspect import stats
 from millrace.engine.operate import break_claim, pause, resume
 from millrace.engine.queue import Queue
@@ -29,6 +28,7 @@ from millrace.model.admin_jobs import KEEP_SECONDS, MAX_RATE, AdminJob, AdminJob
 from millrace.model.audit import AuditFilter, list_audit_events
 from millrace.model.errors import InvalidField, NotFound
 from millrace.model.ids import random_token
+from millrace.model.message import EVERY_DEAD_LETTER
 from millrace.model.tokens import Scope
 from millrace.pull import dead_letters
 from millrace.pull.dead_letters import FILTER, dead_letter_filter
@@ -73,7 +73,7 @@ def start_job(service: AdminService, call: RouteCall) -> HttpResponse:
     queue, asked = _queue(service, call), call.body
     kind = AdminJobKind(asked["kind"])
     _check_confirmed(queue, kind, asked)
-    only = EVERY_LETTER if kind is AdminJobKind.PURGE_QUEUE else dead_letter_filter(asked.get("filter", {}))
+    only = EVERY_DEAD_LETTER if kind is AdminJobKind.PURGE_QUEUE else dead_letter_filter(asked.get("filter", {}))
     now = queue.now()
     key = call.headers.get("Idempotency-Key") or random_token(service.runtime.entropy)
     total, exact = _total(queue, kind, only)

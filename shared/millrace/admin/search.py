@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.admin.service import AdminService
-from millrace.engine.dead_letters import DeadLetterFilter, list_dead_letters
+from millrace.engine.dead_letters import list_dead_letters
 from millrace.engine.inspect import LANES
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, locate
 from millrace.http.fields import rfc3339
 from millrace.http.schemas import dead_letter_id
 from millrace.model.keys import END
-from millrace.model.message import DeadLetter, Entry
+from millrace.model.message import DeadLetter, DeadLetterFilter, Entry
 from millrace.pull.dead_letters import LETTER_ID
 from millrace.pull.queues import MESSAGE_ID
 

@@ -9,11 +9,12 @@ from typing import cast
 from millrace.aws.settings import Settings
 from millrace.engine.queue import Runtime
 from millrace.history.log import history_log
+from millrace.model.body import Blobs
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.enqueue_store import EnqueueStore
 from millrace.stores.dynamodb.minimal_client import minimal_client
 from millrace.stores.dynamodb.retrying_client import RetryingClient
-from millrace.stores.interface import Blobs, Store
+from millrace.stores.interface import Store
 
 #: Both writes of an enqueue fit into the ten seconds that GitHub waits, and GitHub never sends again by itself.
 DEADLINE_S = 4.0

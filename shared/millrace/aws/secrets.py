@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-#: Gives the stored text of a name. Raises SecretMissing or StoreSilent.
-Fetch = Callable[[str], str]
+from millrace.signatures.secrets import Fetch, SecretMissing, StoreSilent
 
 #: Answers, as opposed to silence: waiting changes nothing.
 _MISSING = (
@@ -17,14 +16,6 @@ _MISSING = (
     "AccessDeniedException",
     "DecryptionFailure",
 )
-
-
-class SecretMissing(Exception):
-    """The store answered: there is no such secret, or it is not ours to read."""
-
-
-class StoreSilent(Exception):
-    """The store did not answer, so nothing is known."""
 
 
 def powertools_fetch(kind: str) -> Fetch:

@@ -14,32 +14,10 @@ from millrace.model.cursor import check_page, decode_cursor, encode_cursor
 from millrace.model.errors import NotFound
 from millrace.model.ids import keyed_message_id
 from millrace.model.keys import may_set_priority
-from millrace.model.message import DeadLetter, DeadLetterReason, Draft
+from millrace.model.message import EVERY_DEAD_LETTER, DeadLetter, DeadLetterFilter, Draft
 
 #: Letters read at most for one page of a filtered list; the cursor goes on from there.
 SCAN_LIMIT = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetterFilter:
-    """Which dead letters to list or replay."""
-
-    failed_from: int = 0
-    failed_before: int = 9_999_999_999_999
-    reason: DeadLetterReason | None = None
-    error_text: str = ""
-    project: str | None = None
-    correlation_id: str | None = None
-
-    def matches(self, dead_letter: DeadLetter) -> bool:
-        right_reason = self.reason is None or dead_letter.reason is self.reason
-        right_error = self.error_text.lower() in f"{dead_letter.error_type}: {dead_letter.error}".lower()
-        right_project = self.project is None or dead_letter.project == self.project
-        right_correlation = self.correlation_id is None or dead_letter.message.correlation_id == self.correlation_id
-        return right_reason and right_error and right_project and right_correlation
-
-
-EVERY_LETTER = DeadLetterFilter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +31,7 @@ class DeadLetterPage:
 def list_dead_letters(
     queue: Queue,
     *,
-    only: DeadLetterFilter = EVERY_LETTER,
+    only: DeadLetterFilter = EVERY_DEAD_LETTER,
     limit: int = 50,
     cursor: str | None = None,
     newest_first: bool = True,

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 from millrace.engine.queue import Queue
+from millrace.model.cursor import Page
 from millrace.model.keys import END, READY, WAITING, due_now, group_of, order_of, priority_prefix
 from millrace.model.message import Entry, Place
 from millrace.model.queue_spec import Ordering
-from millrace.stores.interface import Page
 
 #: Entries read at most in one partition, for a filter that matches little.
 SCAN_LIMIT = 5_000

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from millrace.engine.credits import Credits
 from millrace.history.log import HistoryEvent, HistoryLog
+from millrace.model.body import Blobs
 from millrace.model.clock import Chance, Clock, Entropy, system_chance, system_clock, system_entropy
 from millrace.model.errors import InvalidField
 from millrace.model.ids import Orders
 from millrace.model.keys import partition
 from millrace.model.message import Entry, Message
-from millrace.model.queue_spec import QueueSpec
+from millrace.model.queue_spec import QUEUE_NAME, TENANT, QueueSpec
 from millrace.model.queue_state import PendingCounters, QueueState
-from millrace.stores.interface import Blobs, Store
+from millrace.stores.interface import Store
 
-TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
-QUEUE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 #: How long a read of the queue's state serves the verbs that only glance at it.
 CACHED_STATE_MS = 1_000
 

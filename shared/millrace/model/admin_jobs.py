@@ -17,9 +17,8 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Protocol
 
-from millrace.engine.dead_letters import EVERY_LETTER, DeadLetterFilter
 from millrace.model.clock import DAY
-from millrace.model.message import DeadLetterReason
+from millrace.model.message import EVERY_DEAD_LETTER, DeadLetterFilter, DeadLetterReason
 
 #: How long an ended job is still listed.
 KEEP_SECONDS = 30 * DAY // 1000
@@ -56,7 +55,7 @@ class AdminJob:
     created_name: str  #: its name
     ttl: int
     correlation_id: str = ""
-    only: DeadLetterFilter = EVERY_LETTER
+    only: DeadLetterFilter = EVERY_DEAD_LETTER
     rate: float = 0.0  #: letters a second; 0 for as fast as it goes
     again: bool = False  #: also letters that something else has replayed before
     total: int = 0  #: what the count at its start found
@@ -126,7 +125,7 @@ def job_id(tenant: str, queue: str, key: str) -> str:
 
 def filter_document(only: DeadLetterFilter) -> dict[str, Any]:
     """A filter as it is stored: what is not asked for is left out."""
-    plain = asdict(EVERY_LETTER)
+    plain = asdict(EVERY_DEAD_LETTER)
     return {name: value for name, value in asdict(only).items() if value != plain[name]}
 
 

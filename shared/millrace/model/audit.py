@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from millrace.model.cursor import check_page, decode_cursor, encode_cursor
-from millrace.stores.interface import Page
+from millrace.model.cursor import Page, check_page, decode_cursor, encode_cursor
 
 YEAR_SECONDS = 366 * 86_400
 STARTED = "started"

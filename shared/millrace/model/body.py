@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 from hashlib import sha256
+from typing import Protocol
 
 from millrace.model.message import Body
-from millrace.stores.interface import Blobs
 
 #: Above this a body, packed, goes to a blob: a message's write units stay few, and an item stays below 400 KB.
 INLINE_LIMIT = 32 * 1024
@@ -14,6 +14,14 @@ INLINE_LIMIT = 32 * 1024
 PACK_FROM = 512
 #: zlib's fastest: on provider payloads it leaves about a tenth more than its best, in a fifth of the time.
 PACK_LEVEL = 1
+
+
+class Blobs(Protocol):
+    """Where bodies too large for the table lie."""
+
+    def put(self, key: str, data: bytes) -> None: ...
+
+    def get(self, key: str) -> bytes: ...
 
 
 class BodyLost(Exception):

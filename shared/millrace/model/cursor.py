@@ -1,16 +1,28 @@
-"""Page cursors: opaque to the caller, checked when they come back."""
+"""Pages of a list, and their cursors: opaque to the caller, checked when they come back."""
 
 from __future__ import annotations
 
 import binascii
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from millrace.model.errors import InvalidCursor, InvalidField
 
 MAX_PAGE = 500
 #: DynamoDB takes sort keys of up to 1,024 bytes; no list of ours has longer ones than this.
 POSITION_CHARACTERS = 512
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A stretch of a list, and where the next one begins."""
+
+    items: tuple[T, ...]
+    next: str | None  #: sort key after which to go on; None at the end
 
 
 def encode_cursor(scope: str, *position: str) -> str:

@@ -187,6 +187,28 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadLetterFilter:
+    """Which dead letters to list or replay."""
+
+    failed_from: int = 0
+    failed_before: int = 9_999_999_999_999
+    reason: DeadLetterReason | None = None
+    error_text: str = ""
+    project: str | None = None
+    correlation_id: str | None = None
+
+    def matches(self, dead_letter: DeadLetter) -> bool:
+        right_reason = self.reason is None or dead_letter.reason is self.reason
+        right_error = self.error_text.lower() in f"{dead_letter.error_type}: {dead_letter.error}".lower()
+        right_project = self.project is None or dead_letter.project == self.project
+        right_correlation = self.correlation_id is None or dead_letter.message.correlation_id == self.correlation_id
+        return right_reason and right_error and right_project and right_correlation
+
+
+EVERY_DEAD_LETTER = DeadLetterFilter()
+
+
+@dataclass(frozen=True, slots=True)
 class Records:
     """All that is stored under a message's id."""
 

@@ -6,9 +6,12 @@ so nothing here parses text.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
+QUEUE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 #: Names for priorities; a number from 0 to 9999 serves as well. Higher runs first.
 PRIORITIES = {"low": 0, "normal": 50, "high": 100, "critical": 200}
 MAX_PRIORITY = 9999

@@ -16,9 +16,9 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Protocol
 
-from millrace.engine.queue import TENANT
 from millrace.model.clock import Clock, Entropy, system_entropy
 from millrace.model.errors import InvalidField, NotFound
+from millrace.model.queue_spec import TENANT
 
 PREFIX = "mrt"
 ANY_TENANT = "*"

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from millrace.engine.dead_letters import (
-    DeadLetterFilter,
     body_of_dead_letter,
     get_dead_letter,
     list_dead_letters,
@@ -33,7 +32,7 @@ from millrace.http.schemas import (
 from millrace.model.body import BodyLost
 from millrace.model.errors import NotFound
 from millrace.model.ids import random_token
-from millrace.model.message import DeadLetter, DeadLetterReason
+from millrace.model.message import DeadLetter, DeadLetterFilter, DeadLetterReason
 from millrace.model.tokens import Scope
 from millrace.pull.enqueue import REQUEST_KEY
 from millrace.pull.queues import PAGE

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
 
-from millrace.aws.secrets import Fetch, SecretMissing, StoreSilent, powertools_fetch
 from millrace.signatures.errors import ConfigurationMissing, SecretUnavailable
 from millrace.signatures.keys import Secret
 from millrace.signatures.stored_secrets import parse
@@ -26,6 +25,16 @@ from millrace.signatures.stored_secrets import parse
 MINUTE_MS = 60_000
 #: How a reference to a stored secret begins.
 STORED = ("secretsmanager:", "ssm:")
+#: Gives the stored text of a name. Raises SecretMissing or StoreSilent.
+Fetch = Callable[[str], str]
+
+
+class SecretMissing(Exception):
+    """The store answered: there is no such secret, or it is not ours to read."""
+
+
+class StoreSilent(Exception):
+    """The store did not answer, so nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,8 @@ class _Kept:
 class SecretSource:
     """Secrets by reference, cached. Its repr names no value.
 
-    `clock_ms` is read for ages and intervals only. `fetchers` (by kind) and `environ` are what tests replace.
+    `clock_ms` is read for ages and intervals only. `open_store` makes the fetch of a kind when a reference first needs
+    it; `fetchers` (by kind) and `environ` are what tests replace.
     """
 
     def __init__(
@@ -50,6 +60,7 @@ class SecretSource:
         clock_ms: Callable[[], int],
         *,
         environ: Mapping[str, str] | None = None,
+        open_store: Callable[[str], Fetch] | None = None,
         fetchers: Mapping[str, Fetch] | None = None,
         max_age_ms: int = 5 * MINUTE_MS,
         refresh_ms: int = MINUTE_MS,
@@ -58,6 +69,7 @@ class SecretSource:
     ) -> None:
         self._clock_ms = clock_ms
         self._environ = os.environ if environ is None else environ
+        self._open_store = open_store
         self._fetchers = dict(fetchers or {})
         self._max_age_ms = max_age_ms
         self._refresh_ms = refresh_ms
@@ -146,7 +158,9 @@ class SecretSource:
         if kind not in self._fetchers:
             if kind not in ("secretsmanager", "ssm"):
                 raise ConfigurationMissing(f"{reference}: a reference is env:, secretsmanager: or ssm:")
-            self._fetchers[kind] = powertools_fetch(kind)
+            if self._open_store is None:
+                raise ConfigurationMissing(f"{reference}: no store of secrets is connected here")
+            self._fetchers[kind] = self._open_store(kind)
         return self._fetchers[kind]
 
     def _from_environment(self, reference: str) -> tuple[Secret, ...]:

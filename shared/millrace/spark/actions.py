@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from millrace.definitions import load
-from millrace.engine.dead_letters import DeadLetterFilter
+from millrace.model.message import DeadLetterFilter
 from millrace.spark.connection import TableConnection
 from millrace.spark.dead_letters import LINES_DDL, Replay, dead_letter_rows, read_dead_letters
 from millrace.spark.enqueue import RunCounts, RunCountsParam, WritePlan, shape_rows, task_count, write_rows

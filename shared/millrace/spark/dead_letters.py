@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from millrace.definitions import load
-from millrace.engine.dead_letters import DeadLetterFilter, replay_draft, replay_key
+from millrace.engine.dead_letters import replay_draft, replay_key
 from millrace.engine.queue import Queue, Runtime
 from millrace.model.body import read_body
 from millrace.model.errors import StoreUnavailable
 from millrace.model.ids import keyed_message_id
-from millrace.model.message import DeadLetter
+from millrace.model.message import DeadLetter, DeadLetterFilter
 from millrace.spark.connection import TableConnection, connect
 from millrace.spark.row_mapping import rejected
 from millrace.spark.rows import Position, Row, pack

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from millrace.model.cursor import Page
 from millrace.model.errors import StoreUnavailable
 from millrace.model.message import (
     DeadLetter,
@@ -58,14 +59,6 @@ class Full:
 
 APPLIED = Applied()
 WriteResult = Applied | Refused[T] | Unknown
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """A stretch of a list, and where the next one begins."""
-
-    items: tuple[T, ...]
-    next: str | None  #: sort key after which to go on; None at the end
 
 
 class Store(Protocol):
@@ -174,11 +167,3 @@ class Store(Protocol):
 
     def delete_dead_letter(self, tenant: str, queue: str, sk: str) -> bool:
         """Whether this call took it out."""
-
-
-class Blobs(Protocol):
-    """Where bodies too large for the table lie."""
-
-    def put(self, key: str, data: bytes) -> None: ...
-
-    def get(self, key: str) -> bytes: ...

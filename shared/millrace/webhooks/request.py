@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
-from millrace.engine.queue import TENANT
 from millrace.model.errors import BodyTooLarge
+from millrace.model.queue_spec import TENANT
 from millrace.signatures.request import Headers
 from millrace.webhooks.errors import MalformedCall, UnknownWebhook
 

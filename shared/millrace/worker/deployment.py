@@ -90,6 +90,7 @@ def deliveries_from(environment: Mapping[str, str], definitions: Definitions) ->
 
 
 def _http(environment: Mapping[str, str]) -> Deliver:
+    from millrace.aws.secrets import powertools_fetch
     from millrace.signatures import SecretSource
     from millrace.worker.targets.http import HttpDelivery, HttpSettings
 
@@ -98,7 +99,7 @@ def _http(environment: Mapping[str, str]) -> Deliver:
         follow_redirects=environment.get("TARGET_FOLLOW_REDIRECTS") == "1",
         allow_loopback=environment.get("TARGET_ALLOW_LOOPBACK") == "1",
     )
-    return HttpDelivery(settings, SecretSource(system_clock, environ=environment))
+    return HttpDelivery(settings, SecretSource(system_clock, environ=environment, open_store=powertools_fetch))
 
 
 def _lambda() -> Deliver:

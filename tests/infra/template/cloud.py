@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 
+from millrace.model.body import Blobs
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.minimal_client import MinimalClient
-from millrace.stores.interface import Blobs
 from millrace.stores.memory.queue import MemoryBlobs
 
 STACK = "millrace"

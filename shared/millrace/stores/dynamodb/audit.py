@@ -7,8 +7,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from millrace.model.audit import STARTED, AuditEvent
+from millrace.model.cursor import Page
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
-from millrace.stores.interface import Page
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

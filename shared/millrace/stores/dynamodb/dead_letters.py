@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from millrace.model.cursor import Page
 from millrace.model.message import DeadLetter
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.entries import JUST_AFTER
 from millrace.stores.dynamodb.items import dead_letter_key, dead_letter_of
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
 from millrace.stores.dynamodb.tables import DeadLetterItem, Requests
-from millrace.stores.interface import Page
 
 
 class DeadLetters:

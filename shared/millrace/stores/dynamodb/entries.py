@@ -9,6 +9,7 @@ from uuid import uuid4
 from pynamodb.expressions.condition import Condition
 
 from millrace.model.clock import Clock
+from millrace.model.cursor import Page
 from millrace.model.errors import StoreUnavailable
 from millrace.model.message import DeadLetter, Entry, MessageLocation, Place, WorkflowState
 from millrace.stores.dynamodb import statements
@@ -33,7 +34,7 @@ from millrace.stores.dynamodb.retrying_client import (
     StatementResult,
 )
 from millrace.stores.dynamodb.tables import EntryItem, Requests, WorkflowStateItem
-from millrace.stores.interface import APPLIED, Page, Refused, Unknown, WriteResult
+from millrace.stores.interface import APPLIED, Refused, Unknown, WriteResult
 
 #: Sorts right behind a key, before every longer one that begins with it: no key holds control characters.
 JUST_AFTER = "\x01"

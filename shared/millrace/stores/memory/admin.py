@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from millrace.model.admin_jobs import AdminJob, AdminJobState
 from millrace.model.audit import STARTED, AuditEvent
-from millrace.stores.interface import Page
+from millrace.model.cursor import Page
 
 if TYPE_CHECKING:
     from millrace.model.admin_jobs import AdminJobs

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from millrace.model.cursor import Page
 from millrace.model.message import DeadLetter, Entry, Message, MessageLocation, Place, Records, Result, WorkflowState
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
-from millrace.stores.interface import APPLIED, Full, Page, Refused, WriteResult
+from millrace.stores.interface import APPLIED, Full, Refused, WriteResult
 
 
 class MemoryBlobs:
