@@ -5,11 +5,12 @@ SHELL := bash
 
 PYTHON ?= python3
 BIN := .venv/bin
+ARGS ?=
 UV := .venv-uv/bin/uv
 UV_VERSION := 0.13.7
+LOCKS := infra/locks
 SYNC = $(UV) pip sync --quiet --require-hashes
-COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11
-ARGS ?=
+COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(ARGS)
 
 ## -- set-up: each environment is made anew when its lock changes; nothing needs to be typed first ----------
 
@@ -19,7 +20,7 @@ $(UV):
 	@$(PYTHON) -m venv .venv-uv
 	@.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION) 2>&1 | (grep -v '^WARNING' || true)
 
-# One rule for every environment: `.venv` from requirements-dev.txt, `.venv-NAME` from requirements-NAME.txt.
+# One rule for every environment: `.venv` from infra/locks/dev.txt, `.venv-NAME` from infra/locks/NAME.txt.
 define environment
 $(1)/.installed: $(2) $(3) | $(UV)
 	@echo "Setting up $(1) ..."
@@ -29,12 +30,12 @@ $(1)/.installed: $(2) $(3) | $(UV)
 	@touch $$@
 endef
 ITSELF = $(UV) pip install --quiet --no-deps --no-build-isolation --python $(1)/bin/python -e .
-$(eval $(call environment,.venv,requirements-dev.txt,pyproject.toml,$(call ITSELF,.venv)))
-$(eval $(call environment,.venv-run,requirements-run.txt,pyproject.toml,$(call ITSELF,.venv-run)))
-$(eval $(call environment,.venv-spark4,requirements-spark4.txt,pyproject.toml,$(call ITSELF,.venv-spark4)))
-$(eval $(call environment,.venv-ministack,requirements-ministack.txt,,true))
-$(eval $(call environment,.venv-sam,requirements-sam.txt,,true))
-$(eval $(call environment,.venv-checkov,requirements-checkov.txt,,true))
+$(eval $(call environment,.venv,$(LOCKS)/dev.txt,pyproject.toml,$(call ITSELF,.venv)))
+$(eval $(call environment,.venv-run,$(LOCKS)/run.txt,pyproject.toml,$(call ITSELF,.venv-run)))
+$(eval $(call environment,.venv-spark4,$(LOCKS)/spark4.txt,pyproject.toml,$(call ITSELF,.venv-spark4)))
+$(eval $(call environment,.venv-ministack,$(LOCKS)/ministack.txt,,true))
+$(eval $(call environment,.venv-sam,$(LOCKS)/sam.txt,,true))
+$(eval $(call environment,.venv-checkov,$(LOCKS)/checkov.txt,,true))
 
 node_modules/.installed: package-lock.json infra/local/engines.py | $(UV)
 	@UV=$(UV) $(PYTHON) infra/local/engines.py
@@ -50,13 +51,15 @@ compile: install  ## write infra/definitions.json and infra/openapi.json anew
 	@$(BIN)/millrace compile
 	@$(BIN)/millrace openapi > infra/openapi.json
 
-lock: | $(UV)  ## write the locked requirements anew
+lock: | $(UV)  ## write every lock again; versions stay as they are (ARGS=--upgrade for the newest)
 	$(COMPILE) pyproject.toml -o requirements.txt
-	$(COMPILE) --all-extras pyproject.toml -o requirements-dev.txt
-	$(COMPILE) --all-extras pyproject.toml --override infra/build/spark4.in -o requirements-spark4.txt
-	$(COMPILE) --extra admin --extra cli --extra local --extra setup pyproject.toml -o requirements-run.txt
-	$(COMPILE) infra/local/engines.in -o requirements-engines.txt
-	$(COMPILE) infra/checkov.in -o requirements-checkov.txt
+	$(COMPILE) --all-extras pyproject.toml -o $(LOCKS)/dev.txt
+	$(COMPILE) --all-extras pyproject.toml --override $(LOCKS)/spark4.in -o $(LOCKS)/spark4.txt
+	$(COMPILE) --extra admin --extra cli --extra local --extra setup pyproject.toml -o $(LOCKS)/run.txt
+	$(COMPILE) $(LOCKS)/checkov.in -o $(LOCKS)/checkov.txt
+	$(COMPILE) $(LOCKS)/engines.in -o $(LOCKS)/engines.txt
+	$(COMPILE) $(LOCKS)/ministack.in -o $(LOCKS)/ministack.txt
+	$(COMPILE) $(LOCKS)/sam.in -o $(LOCKS)/sam.txt
 
 ## -- the product ------------------------------------------------------------------------------------------
 

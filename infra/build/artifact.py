@@ -28,7 +28,7 @@ POWERTOOLS = ("aws-lambda-powertools", "typing-extensions")
 CEL = ("common-expression-language",)
 TRACING = ("aws-xray-sdk", "wrapt")
 #: Where versions are locked. What packages ask for is left out: Chalice's command line would bring 50 MB.
-LOCKS = ("requirements.txt", "requirements-dev.txt")
+LOCKS = ("requirements.txt", "infra/locks/dev.txt")
 #: Services whose descriptions botocore needs here, besides its own settings.
 SERVICES = {"dynamodb", "lambda", "s3", "secretsmanager", "ssm", "sts", "xray"}
 #: Of the packages: what serves other services, other styles of handlers, and command lines.

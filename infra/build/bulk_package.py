@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "dist" / "bulk"
 #: Plain Python that neither Glue nor EMR is sure to have; versions are those of the lock.
 PACKAGES = ("pynamodb", "pyyaml", "typing-extensions")
-LOCK = ROOT / "requirements-dev.txt"
+LOCK = ROOT / "infra" / "locks" / "dev.txt"
 #: Parts of the library that no job imports.
 LEFT_OUT = {"cli", "client", "language"}
 #: The same input gives the same bytes: a package that did not change need not be uploaded again.

