@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 import socket
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,9 +16,11 @@ import click
 
 #: Ports of the local stack, and the option that changes each.
 PORTS = {8080: "--port", 8000: "--dynamodb-port", 8001: "--s3-port"}
-PACKAGES = ("boto3", "pynamodb", "aws_lambda_powertools", "chalice", "yaml", "rich", "httpx")
+PACKAGES = ("boto3", "pynamodb", "aws_lambda_powertools", "chalice", "yaml", "rich", "httpx", "lark")
 #: A folder is a checkout where these are.
 SIGNS = ("template.yaml", "infra/local/run.py")
+#: A path of more parts than this is shown without its middle.
+LONG_PATH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,30 +55,41 @@ def _engines(root: Path) -> Iterator[Check]:
     from infra.local.dynamodb import EngineMissing, find_jar, find_java  # type: ignore[import-not-found,unused-ignore]
     from infra.local.ministack import find_ministack  # type: ignore[import-not-found,unused-ignore]
 
-    finders: tuple[tuple[str, Callable[[], object], str], ...] = (
+    finders: tuple[tuple[str, Callable[[], str | Path], str], ...] = (
         ("Java 17", find_java, "install it (Debian: openjdk-17-jre-headless) or set JAVA_HOME"),
         ("DynamoDB Local", find_jar, "make engines"),
         ("S3 (MiniStack)", find_ministack, "make ministack"),
     )
     for name, find, remedy in finders:
         try:
-            yield Check(name, good=True, found=str(find()))
+            yield Check(name, good=True, found=_place(find(), root))
         except EngineMissing as error:
             yield Check(name, good=False, found=str(error), remedy=remedy)
 
 
+def _place(found: str | Path, root: Path) -> str:
+    """A path from the checkout, with the middle of a long one left out: the name at its end says what was found."""
+    path = Path(found)
+    parts = path.relative_to(root).parts if path.is_relative_to(root) else path.parts
+    return str(Path(*parts)) if len(parts) <= LONG_PATH else str(Path(*parts[:2], "…", parts[-1]))
+
+
 def _definitions(root: Path) -> Check:
-    """The compiled definitions must be what the text says."""
+    """The compiled definitions must be what their text compiles to; file times say nothing (a clone makes them new)."""
+    if find_spec("lark") is None:
+        return Check("definitions", good=False, found="cannot be compiled without lark", remedy="make install")
+    from millrace.definitions.language.compiler import compile_files
+
+    sources = sorted((root / "infra" / "queues").rglob("*.millrace"))
+    compilation = compile_files((path.relative_to(root).as_posix(), path.read_bytes()) for path in sources)
     compiled = root / "infra" / "definitions.json"
-    remedy = "millrace compile"
-    try:
-        json.loads(compiled.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        return Check("definitions", good=False, found=f"{compiled.name}: {error}", remedy=remedy)
-    newest = max((path.stat().st_mtime for path in (root / "infra" / "queues").glob("*.millrace")), default=0.0)
-    if newest > compiled.stat().st_mtime:
-        return Check("definitions", good=False, found="older than infra/queues", remedy=remedy)
-    return Check("definitions", good=True, found=str(compiled.relative_to(root)))
+    if compilation.definitions is None:
+        found = f"{len(compilation.errors)} errors in infra/queues"
+    elif not compiled.exists() or compiled.read_bytes() != compilation.text.encode():
+        found = "infra/definitions.json is not what infra/queues compiles to"
+    else:
+        return Check("definitions", good=True, found="infra/definitions.json is current")
+    return Check("definitions", good=False, found=found, remedy="millrace compile")
 
 
 def _ports() -> Iterator[Check]:
@@ -100,17 +114,26 @@ def _private_files(root: Path) -> Iterator[Check]:
 
 @click.command("doctor")
 def doctor_command() -> None:
-    """Look at everything that the local stack needs, and say what to do about what is missing."""
-    root = _root()
-    findings = list(examine(root))
+    """Check everything that the local stack needs, and say what to do about what is missing."""
+    findings = list(examine(_root()))
+    width = max(len(finding.name) for finding in findings) + 2
     for finding in findings:
         mark = click.style("ok  ", fg="green") if finding.good else click.style("no  ", fg="red")
-        click.echo(f"{mark}{finding.name:16}{finding.found}")
-        if not finding.good:
-            click.echo(f"    {'':16}{click.style(finding.remedy, bold=True)}")
+        found, *rest = _lines(finding.found, width)
+        click.echo(f"{mark}{finding.name:{width}}{found}")
+        for line in rest:
+            click.echo(f"{'':{width + 4}}{line}")
+        for line in [] if finding.good else _lines(finding.remedy, width):
+            click.echo(f"{'':{width + 4}}{click.style(line, bold=True)}")
     wrong = sum(not finding.good for finding in findings)
-    click.echo("All is well." if not wrong else f"{wrong} to mend.")
+    click.echo("Everything is in place." if not wrong else f"{wrong} to fix.")
     raise SystemExit(1 if wrong else 0)
+
+
+def _lines(text: str, indent: int) -> list[str]:
+    """The text in lines that fit beside the names, broken at spaces where it has any."""
+    room = shutil.get_terminal_size().columns - indent - 4
+    return textwrap.wrap(text, max(room, 20), break_on_hyphens=False) or [""]
 
 
 @click.command("dev", context_settings={"ignore_unknown_options": True, "help_option_names": []})
