@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
 
 import pytest
 from mypy_boto3_dynamodb import DynamoDBClient
 
-from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from infra.local.dynamodb import REGION
 from millrace.engine.queue import Queue, Runtime
 from millrace.model.queue_spec import QueueSpec
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
@@ -17,41 +16,40 @@ from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.interface import Store
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from tests.engines import ADDRESS, SharedEngines, shared_engine, use_local_credentials
 
-ENGINE_URL = "MILLRACE_TEST_DYNAMODB"
 #: Tests that run side by side share one engine and keep apart by tables.
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "alone")
 TABLES = TableNames(f"millrace-{WORKER}-queue", f"millrace-{WORKER}-dead-letters")
 NOON = 1_800_000_000_000
-_engine: DynamoDbLocal | None = None
+_engines: list[SharedEngines] = []
 _tenants = itertools.count(1)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Keep boto3 from looking for real credentials, whatever the machine has."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        del os.environ[name]
-    os.environ.update(CREDENTIALS)
-    side_by_side = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
-    if side_by_side and ENGINE_URL not in os.environ:
-        global _engine
-        _engine = DynamoDbLocal().start()
-        os.environ[ENGINE_URL] = _engine.url
+def pytest_configure() -> None:
+    """The process that starts the run holds its engines; those of pytest-xdist find it by their environment."""
+    use_local_credentials()
+    if ADDRESS not in os.environ:
+        _engines.append(SharedEngines())
+        os.environ[ADDRESS] = _engines[0].address
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if _engine is not None and not hasattr(config, "workerinput"):
-        _engine.stop()
+def pytest_unconfigure() -> None:
+    while _engines:
+        del os.environ[ADDRESS]
+        _engines.pop().stop()
 
 
 @pytest.fixture(scope="session")
-def engine_url() -> Iterator[str]:
-    """DynamoDB Local, started once a run; tests keep apart by tenant."""
-    if given := os.environ.get(ENGINE_URL):
-        yield given
-        return
-    with DynamoDbLocal() as engine:
-        yield engine.url
+def engine_url() -> str:
+    """DynamoDB Local, one for the run; tests keep apart by tenant."""
+    return shared_engine("dynamodb")
+
+
+@pytest.fixture(scope="session")
+def ministack_url() -> str:
+    """MiniStack's DynamoDB and S3, one for the run."""
+    return shared_engine("ministack")
 
 
 @pytest.fixture(scope="session")
@@ -103,7 +101,8 @@ def memory_store() -> MemoryStore:
 @pytest.fixture(params=["memory", "dynamodb"])
 def store(request: pytest.FixtureRequest) -> Store:
     """Every store in turn: the same promises hold on each."""
-    return request.getfixturevalue({"memory": "memory_store", "dynamodb": "dynamo_store"}[request.param])
+    found: Store = request.getfixturevalue({"memory": "memory_store", "dynamodb": "dynamo_store"}[request.param])
+    return found
 
 
 class Bench:

@@ -8,17 +8,13 @@ DynamoDbLocal(port=8000, data=Path(".local/dynamodb"))   # on disk
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
-from types import TracebackType
+
+from infra.local.engine_process import EngineMissing, EngineProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Java and Node from PyPI wheels, where the machine has none.
@@ -26,12 +22,6 @@ ENGINES = ROOT / ".venv-engines"
 REGION = "eu-west-1"
 #: DynamoDB Local takes any credentials; these keep boto3 from looking for real ones.
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_DEFAULT_REGION": REGION}
-READY_WITHIN_S = 60
-PR_SET_PDEATHSIG = 1
-
-
-class EngineMissing(Exception):
-    """DynamoDB Local cannot be started; says what to install."""
 
 
 def find_jar() -> Path:
@@ -61,95 +51,24 @@ def _java_version(java: str) -> int:
         return 0
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+class DynamoDbLocal(EngineProcess):
+    """In memory, or on disk where `data` names a folder."""
 
-
-def end_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
-    """Have the kernel end this process when the thread that started it dies, however it dies."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
-
-
-class DynamoDbLocal:
-    """One engine process, ended with the block that started it."""
+    name = "DynamoDB Local"
 
     def __init__(self, *, port: int | None = None, data: Path | None = None, log: Path | None = None) -> None:
-        self.port = port or free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        super().__init__(port=port, log=log)
         self._data = data
-        self._log = log  #: what the engine says is added to it
-        self._process: subprocess.Popen[bytes] | None = None
 
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process else None
-
-    def start(self) -> DynamoDbLocal:
+    def _start(self) -> subprocess.Popen[bytes]:
         jar = find_jar()
         storage = ["-inMemory"]
         if self._data:
             self._data.mkdir(parents=True, exist_ok=True)
             storage = ["-dbPath", str(self._data.resolve()), "-sharedDb"]
-        command = [
-            find_java(),
-            "-Xmx1g",
-            f"-Djava.library.path={jar.parent / 'DynamoDBLocal_lib'}",
-            "-jar",
-            str(jar),
-            *storage,
-            "-port",
-            str(self.port),
-            "-disableTelemetry",
-        ]
-        with self._log.open("ab") if self._log else contextlib.nullcontext(subprocess.DEVNULL) as output:
-            self._process = subprocess.Popen(
-                command,
-                cwd=jar.parent,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=end_with_parent if sys.platform == "linux" else None,
-            )
-        self._wait_until_ready()
-        return self
-
-    def _wait_until_ready(self) -> None:
-        assert self._process is not None  # noqa: S101
-        end = time.monotonic() + READY_WITHIN_S
-        while time.monotonic() < end:
-            if self._process.poll() is not None:
-                raise EngineMissing(f"DynamoDB Local ended at once ({self._process.returncode}): is {self.port} taken?")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
-                return
-            time.sleep(0.05)
-        self.stop()
-        raise EngineMissing(f"DynamoDB Local was not ready within {READY_WITHIN_S} s.")
-
-    def stop(self) -> None:
-        if self._process and self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(10)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._process = None
-
-    def kill(self) -> None:
-        """As a power cut would."""
-        if self._process:
-            self._process.kill()
-            self._process.wait()
-
-    def __enter__(self) -> DynamoDbLocal:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+        libraries = f"-Djava.library.path={jar.parent / 'DynamoDBLocal_lib'}"
+        options = [*storage, "-port", str(self.port), "-disableTelemetry"]
+        return self._run([find_java(), "-Xmx1g", libraries, "-jar", str(jar), *options], folder=jar.parent)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from infra.local.dynamodb import ENGINES, ROOT, EngineMissing, find_jar, find_java
+from infra.local.dynamodb import ENGINES, ROOT, find_jar, find_java
+from infra.local.engine_process import EngineMissing
 
 NPM_FLAGS = ["ci", "--ignore-scripts", "--no-fund", "--no-audit", "--loglevel=error"]
 

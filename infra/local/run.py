@@ -25,7 +25,8 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).res
 
 from rich.console import Console  # noqa: E402 (the path comes first: this is started as a file)
 
-from infra.local.dynamodb import CREDENTIALS, REGION, ROOT, DynamoDbLocal, EngineMissing, free_port  # noqa: E402
+from infra.local.dynamodb import CREDENTIALS, REGION, ROOT, DynamoDbLocal  # noqa: E402
+from infra.local.engine_process import EngineMissing, free_port  # noqa: E402
 from infra.local.ministack import MiniStack  # noqa: E402
 from infra.local.places import RESOURCES, Places  # noqa: E402
 from infra.local.tour import development_token, take_the_tour  # noqa: E402

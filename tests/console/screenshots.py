@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from infra.local.dynamodb import REGION
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
-from millrace.stores.dynamodb.tables import create_tables
 from tests.console.stack import Stack, find_browser, furnish, serving, work_off
+from tests.engines import own_engine
 
 FOLDER = Path("infra/screenshots")
 TABLES = TableNames("millrace-console-queue", "millrace-console-dead-letters")
@@ -72,15 +72,11 @@ def shoot(page: Any, stack: Stack, message_id: str) -> None:
 
 
 def main() -> None:
-    import os
-
     from playwright.sync_api import sync_playwright
 
-    os.environ.update(CREDENTIALS)
     FOLDER.mkdir(exist_ok=True)
-    with DynamoDbLocal() as engine, pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
-        create_tables(TABLES, endpoint_url=engine.url, region=REGION)
-        store = DynamoStore(dynamodb_client(endpoint_url=engine.url, region=REGION), TABLES)
+    with own_engine(TABLES) as url, pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        store = DynamoStore(dynamodb_client(endpoint_url=url, region=REGION), TABLES)
         browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox", "--disable-gpu"])
         context = browser.new_context(
             viewport={"width": 1360, "height": 760}, color_scheme="light", reduced_motion="reduce"

@@ -26,21 +26,14 @@ from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.interface import Store
 from millrace.stores.memory.queue import MemoryBlobs
-from tests.stores.engine import shared_ministack
 from tests.stores.faults import Faults, FaultyStore
 from tests.stores.samples import Samples
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-BUCKET = "millrace-test-bodies"
+BUCKET = f"millrace-test-bodies-{os.getpid()}"
 _modules = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def ministack_url(pytestconfig: pytest.Config) -> str:
-    """MiniStack, started once a run. Where its environment is missing this fails and says how to make it."""
-    return shared_ministack(pytestconfig)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from infra.local.dynamodb import REGION, DynamoDbLocal
+from infra.local.dynamodb import REGION
 from infra.local.streams import StreamPoller
 from millrace.definitions import load
 from millrace.engine.inspect import list_entries
@@ -22,8 +22,8 @@ from millrace.signatures import Secret, scheme_from
 from millrace.signatures.signing import sign
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
-from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.memory.queue import MemoryBlobs
+from tests.engines import own_engine
 
 ROOT = Path(__file__).parents[2]
 DEFINITIONS = ROOT / "infra" / "definitions.json"
@@ -84,21 +84,20 @@ class Stack:
 
 
 @pytest.fixture(scope="module")
-def own_engine() -> Iterator[str]:
+def stream_engine() -> Iterator[str]:
     """An engine of its own: while other tests wrote beside, DynamoDB Local's stream was seen to deliver nothing."""
-    with DynamoDbLocal() as engine:
-        yield engine.url
+    with own_engine(NAMES, stream=True) as url:
+        yield url
 
 
 @pytest.fixture
-def stack(own_engine: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
-    create_tables(NAMES, endpoint_url=own_engine, region=REGION, stream=True)
+def stack(stream_engine: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     settings = {
         "QUEUE_TABLE": NAMES.queue,
         "DEAD_LETTER_TABLE": NAMES.dead_letters,
         "BODY_BUCKET": "none",
         "DEFINITIONS": str(DEFINITIONS),
-        "AWS_ENDPOINT_URL_DYNAMODB": own_engine,
+        "AWS_ENDPOINT_URL_DYNAMODB": stream_engine,
         "AWS_REGION": REGION,
         "COMMANDS": "tests.worker.bundle",
         "PAGERDUTY_WEBHOOK_SECRET": SECRET,
@@ -111,7 +110,7 @@ def stack(own_engine: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
 
     ingress.ingress.cache_clear()
     worker.drainer.cache_clear()
-    yield Stack(own_engine)
+    yield Stack(stream_engine)
     for runtime in (ingress.ingress().runtime, worker.drainer().runtime):
         runtime.store._calls.client.close()  # type: ignore[attr-defined]
     ingress.ingress.cache_clear()

@@ -52,7 +52,8 @@ def examine(root: Path) -> Iterator[Check]:
 
 def _engines(root: Path) -> Iterator[Check]:
     sys.path.insert(0, str(root))
-    from infra.local.dynamodb import EngineMissing, find_jar, find_java  # type: ignore[import-not-found,unused-ignore]
+    from infra.local.dynamodb import find_jar, find_java  # type: ignore[import-not-found,unused-ignore]
+    from infra.local.engine_process import EngineMissing  # type: ignore[import-not-found,unused-ignore]
     from infra.local.ministack import find_ministack  # type: ignore[import-not-found,unused-ignore]
 
     finders: tuple[tuple[str, Callable[[], str | Path], str], ...] = (

@@ -26,7 +26,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal, find_java
+from infra.local.dynamodb import CREDENTIALS, REGION, find_java
 from millrace.definitions.language.compiler import compile_files
 from millrace.engine.enqueue import enqueue_all
 from millrace.engine.queue import Runtime
@@ -35,8 +35,8 @@ from millrace.model.queue_spec import QueueSpec
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.minimal_client import minimal_client
 from millrace.stores.dynamodb.store import DynamoStore
-from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.memory.queue import MemoryBlobs
+from tests.engines import own_engine
 
 TABLES = TableNames("millrace-bulk-queue", "millrace-bulk-dead-letters")
 PROCESSES, THREADS, BATCH = 2, 6, 25
@@ -63,18 +63,15 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=2)
     given = parser.parse_args()
-    os.environ.update(CREDENTIALS | {"AWS_REGION": REGION, "PYSPARK_PYTHON": sys.executable})
-    os.environ["JAVA_HOME"] = str(Path(find_java()).resolve().parents[1])
     console = Console()
     figures: dict[str, list[Figure]] = {"spark": [], "bare": []}
-    with tempfile.TemporaryDirectory() as name, DynamoDbLocal() as engine, spark_session(name) as spark:
-        create_tables(TABLES, endpoint_url=engine.url, region=REGION)
-        job = Spark(spark, Path(name), engine.url)
+    with tempfile.TemporaryDirectory() as name, own_engine(TABLES) as url, spark_session(name) as spark:
+        job = Spark(spark, Path(name), url)
         job.run(job.rows("warm", 2_000), "warm")
         for round_ in range(given.rounds):
             console.print(f"round {round_ + 1} of {given.rounds}: {given.rows:,} rows each ...")
             figures["spark"].append(job.run(job.rows(f"r{round_}", given.rows), f"r{round_}"))
-            figures["bare"].append(bare(engine.url, f"b{round_}", given.rows))
+            figures["bare"].append(bare(url, f"b{round_}", given.rows))
     show(console, figures, given.rows)
     return 0
 
@@ -83,6 +80,8 @@ def main() -> int:
 def spark_session(folder: str) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
+    os.environ.update({"AWS_REGION": REGION, "PYSPARK_PYTHON": sys.executable})
+    os.environ["JAVA_HOME"] = str(Path(find_java()).resolve().parents[1])
     session = (
         SparkSession.builder.master(f"local[{PROCESSES},4]")
         .config("spark.ui.enabled", "false")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import sys
 import time
@@ -24,7 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from infra.local.dynamodb import CREDENTIALS, REGION
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue, enqueue_all
 from millrace.engine.finish import ack
@@ -36,6 +35,7 @@ from millrace.stores.dynamodb.minimal_client import MinimalClient, minimal_clien
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.memory.queue import MemoryBlobs
+from tests.engines import own_engine
 from tests.performance.bench.classic import ClassicQueue
 from tests.performance.bench.depth import measure_depths
 from tests.performance.bench.floor import RecordingClient, redirected, replay
@@ -212,13 +212,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--no-depth", action="store_true", help="leave out the claim rate by depth")
     options = parser.parse_args()
-    os.environ.update(CREDENTIALS)
     rounds = options.rounds or (3 if options.quick else 9)
     depths = [] if options.no_depth else [100, 10_000] if options.quick else [100, 10_000, 100_000]
     console = Console(width=None if sys.stdout.isatty() else 110)  # a pipe tells no width, and 80 cuts headings
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with DynamoDbLocal() as running, Progress(*columns, console=console, transient=True) as bar:
-        client = dynamodb_client(endpoint_url=running.url, region=REGION)
+    with own_engine() as url, Progress(*columns, console=console, transient=True) as bar:
+        client = dynamodb_client(endpoint_url=url, region=REGION)
         task = bar.add_task("rounds", total=rounds + 1)
         figures = measure(client, rounds, 20 if options.quick else 40, lambda: bar.advance(task))
         filling = bar.add_task("depths", total=sum(depths) + rounds)

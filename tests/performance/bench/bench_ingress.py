@@ -23,7 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from infra.local.dynamodb import CREDENTIALS, REGION
+from tests.engines import own_engine
 
 ROOT = Path(__file__).resolve().parents[3]
 CPU_AIM, START_AIM = 1.2, 1.0
@@ -81,19 +82,15 @@ def bench_cpu() -> float:
     import boto3
 
     from millrace.stores.dynamodb.client import TableNames
-    from millrace.stores.dynamodb.tables import create_tables
 
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        del os.environ[name]
-    with DynamoDbLocal() as engine:
-        os.environ.update(ENVIRONMENT, AWS_ENDPOINT_URL_DYNAMODB=engine.url)
-        create_tables(TableNames("bench-queue", "bench-dead-letters"), endpoint_url=engine.url, region=REGION)
+    with own_engine(TableNames("bench-queue", "bench-dead-letters")) as url:
+        os.environ.update(ENVIRONMENT, AWS_ENDPOINT_URL_DYNAMODB=url)
         from functions.ingress import handler
         from functions.ingress.report import logger
 
         for output in logger.handlers:
             output.setStream(io.StringIO())  # type: ignore[attr-defined]
-        plain = boto3.client("dynamodb", endpoint_url=engine.url, region_name=REGION)
+        plain = boto3.client("dynamodb", endpoint_url=url, region_name=REGION)
         written = _items_of_one(handler)
         events = [stripe_event(number) for number in range(ROUNDS * CALLS + 20)]
 

@@ -12,7 +12,6 @@ rates and CPU are medians. Peers run the same number of no-op jobs with one work
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections import defaultdict
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, cast
 from rich.console import Console
 from rich.table import Table
 
-from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from infra.local.dynamodb import CREDENTIALS, REGION
 from millrace.engine.enqueue import enqueue_all
 from millrace.engine.queue import Queue, Runtime
 from millrace.model.message import Draft
@@ -32,9 +31,9 @@ from millrace.model.queue_spec import Idempotency, QueueSpec
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.minimal_client import MinimalClient, minimal_client
 from millrace.stores.dynamodb.store import DynamoStore
-from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.memory.queue import MemoryBlobs
 from millrace.worker import Worker, WorkerSettings
+from tests.engines import own_engine
 from tests.performance.bench.classic import ClassicQueue
 from tests.performance.bench.floor import RecordingClient, redirected, replay
 from tests.performance.bench.peers import Skipped, procrastinate_rate, rq_rate
@@ -113,17 +112,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-peers", action="store_true")
     given = parser.parse_args(arguments)
-    os.environ.update(CREDENTIALS)
     console = Console()
     costs: dict[str, list[Cost]] = defaultdict(list)
-    with DynamoDbLocal() as engine, console.status("measuring …") as shown:
-        for names in (HERE, THERE):
-            create_tables(names, endpoint_url=engine.url, region=REGION)
-        ClassicQueue.create_table(_boto(engine.url))
-        Course(engine.url, 200).worker("Warm")
+    with own_engine(HERE, THERE) as url, console.status("measuring …") as shown:
+        ClassicQueue.create_table(_boto(url))
+        Course(url, 200).worker("Warm")
         for number in range(given.rounds):
             shown.update(f"round {number + 1} of {given.rounds}")
-            course = Course(engine.url, given.messages)
+            course = Course(url, given.messages)
             cost, filling, draining = course.worker(f"Round{number}")
             costs["worker"].append(cost)
             costs["floor"].append(course.floor(filling, draining))

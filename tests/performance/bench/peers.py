@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra.local.dynamodb import free_port
+from infra.local.engine_process import free_port
 
 
 class Skipped(Exception):

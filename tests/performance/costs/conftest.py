@@ -12,7 +12,6 @@ from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.tables import create_tables
 from tests.performance.costs.measures import Bench
 from tests.performance.costs.meter import Meter
-from tests.stores.engine import shared_ministack
 
 Metered = tuple[Any, TableNames, Meter]
 
@@ -24,11 +23,10 @@ def metered_dynamodb(engine_url: str, tables: TableNames) -> Metered:
 
 
 @pytest.fixture(scope="session")
-def metered_ministack(pytestconfig: pytest.Config) -> Metered:
-    url = shared_ministack(pytestconfig)
+def metered_ministack(ministack_url: str) -> Metered:
     names = TableNames(f"costs-{os.getpid()}", f"costs-dead-{os.getpid()}")
-    create_tables(names, endpoint_url=url, region=REGION)
-    client = dynamodb_client(endpoint_url=url, region=REGION)
+    create_tables(names, endpoint_url=ministack_url, region=REGION)
+    client = dynamodb_client(endpoint_url=ministack_url, region=REGION)
     return client, names, Meter(client, reports_batches=True)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 
-from infra.local.dynamodb import ROOT, EngineMissing
+from infra.local.dynamodb import ROOT
+from infra.local.engine_process import EngineMissing
 from millrace.model.message import Draft
 
 EXAMPLES = ROOT / "node_modules" / "@octokit" / "webhooks-examples" / "api.github.com" / "index.json"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from infra.local.dynamodb import REGION
 from infra.local.ministack import MiniStack
 from millrace.engine.enqueue import enqueue
 from millrace.engine.queue import Runtime
@@ -19,6 +18,7 @@ from millrace.stores.dynamodb.items import message_item
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.interface import APPLIED
 from millrace.stores.memory.queue import MemoryStore
+from tests.engines import own_engine
 from tests.performance.costs import measures
 from tests.performance.costs.corpus import github_drafts
 from tests.performance.costs.measures import BATCH, SMALL, Bench, Cost, incompressible
@@ -121,9 +121,8 @@ def _bench(url: str, *, reports_batches: bool) -> Bench:
 
 
 def main() -> int:
-    os.environ.update(CREDENTIALS)
-    with DynamoDbLocal() as local, MiniStack(services=("dynamodb",)) as stack:
-        reading = _bench(local.url, reports_batches=False)
+    with own_engine() as local, MiniStack(services=("dynamodb",)) as stack:
+        reading = _bench(local, reports_batches=False)
         print(cost_table(_bench(stack.url, reports_batches=True), reading))
         print()
         print(corpus_table(weigh(reading, github_drafts())))

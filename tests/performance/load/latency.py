@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from infra.local.dynamodb import CREDENTIALS, REGION
 from infra.local.streams import StreamPoller
 from millrace.engine.status import MessageStatus, status
-from millrace.stores.dynamodb.tables import create_tables
+from tests.engines import own_engine
 from tests.worker.test_end_to_end import DEFINITIONS, NAMES, SECRET, Stack
 
 MESSAGES = 100
@@ -30,11 +30,10 @@ LONGEST_S = 30
 
 def main() -> int:
     console = Console()
-    with DynamoDbLocal() as engine:
-        os.environ.update(_settings(engine.url))
-        create_tables(NAMES, endpoint_url=engine.url, region=REGION, stream=True)
-        stack = Stack(engine.url)
-        with StreamPoller(engine.url, NAMES.queue, stack.deliver, poll_s=0.005):
+    with own_engine(NAMES, stream=True) as url:
+        os.environ.update(_settings(url))
+        stack = Stack(url)
+        with StreamPoller(url, NAMES.queue, stack.deliver, poll_s=0.005):
             _measure(stack, 5, console)
             accepted, visible, done = zip(*_measure(stack, MESSAGES, console), strict=True)
     table = Table("ms after the post", "p50", "p99", title=f"{MESSAGES} webhooks, one at a time")

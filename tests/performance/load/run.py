@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from infra.local.dynamodb import CREDENTIALS, REGION
 from millrace.definitions import load
 from millrace.definitions.language.compiler import compile_files
 from millrace.engine.queue import Queue, Runtime
@@ -36,8 +36,8 @@ from millrace.history.reader import LogRecords
 from millrace.model.ids import keyed_message_id
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
-from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.memory.queue import MemoryBlobs
+from tests.engines import own_engine
 
 ROOT = Path(__file__).parents[3]
 NAMES = TableNames("millrace-load-queue", "millrace-load-dead-letters")
@@ -99,10 +99,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--no-kill", action="store_true")
     given = parser.parse_args(arguments)
     console = Console()
-    os.environ.update(CREDENTIALS)
-    with tempfile.TemporaryDirectory() as folder, DynamoDbLocal() as engine:
-        create_tables(NAMES, endpoint_url=engine.url, region=REGION)
-        report = run(Path(folder), engine.url, given, console)
+    with tempfile.TemporaryDirectory() as folder, own_engine(NAMES) as url:
+        report = run(Path(folder), url, given, console)
     console.print(report.table())
     for finding in report.verdict.findings[:20]:
         console.print(f"[red]{finding.fault}[/red] {finding.message}: {finding.shown_by}")

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from infra.local.dynamodb import CREDENTIALS, REGION, ROOT, DynamoDbLocal, EngineMissing, end_with_parent, free_port
+from infra.local.dynamodb import CREDENTIALS, REGION, ROOT, DynamoDbLocal
+from infra.local.engine_process import EngineMissing, end_with_parent, free_port
 from infra.local.places import RESOURCES
 from millrace.definitions.language.compiler import compile_files
 from millrace.stores.dynamodb.client import TableNames

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,11 +18,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from infra.local.dynamodb import REGION
 from millrace.history.checker import Fault
 from millrace.model.queue_spec import Ordering
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.tables import create_tables
+from tests.engines import own_engine, use_local_credentials
 from tests.proofs.hammer.hammer import Hammer, Report
 from tests.proofs.hammer.worker import Assignment
 
@@ -32,9 +32,10 @@ TABLES = TableNames("millrace-hammer-queue", "millrace-hammer-dead-letters")
 
 def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
-    os.environ.update(CREDENTIALS)
     console = Console(stderr=True)
-    with _engine(options.endpoint) as endpoint, tempfile.TemporaryDirectory() as scratch:
+    use_local_credentials()
+    engine = contextlib.nullcontext(options.endpoint) if options.endpoint else own_engine()
+    with engine as endpoint, tempfile.TemporaryDirectory() as scratch:
         folder = Path(options.history or scratch)
         folder.mkdir(parents=True, exist_ok=True)
         create_tables(TABLES, endpoint_url=endpoint, region=REGION)
@@ -62,15 +63,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--history", default="", help="folder to keep the histories in")
     parser.add_argument("--json", action="store_true", help="print the report as JSON, no progress")
     return parser.parse_args(arguments)
-
-
-@contextlib.contextmanager
-def _engine(endpoint: str) -> Iterator[str]:
-    if endpoint:
-        yield endpoint
-        return
-    with DynamoDbLocal() as engine:
-        yield engine.url
 
 
 def _hammer(options: argparse.Namespace, endpoint: str, folder: Path, console: Console) -> Report:

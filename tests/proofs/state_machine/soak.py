@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from infra.local.dynamodb import CREDENTIALS, REGION
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
-from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.memory.queue import MemoryStore
+from tests.engines import own_engine
 from tests.proofs.state_machine.machine import run, tried
 from tests.proofs.state_machine.mutants import MUTANTS
 from tests.proofs.state_machine.world import MakeStore
@@ -41,9 +41,8 @@ def main() -> int:
     table = Table("store", "runs", "steps", "messages", "violations", title="Any order of all operations")
     _runs(table, "in memory", lambda _clock: MemoryStore(), arguments.memory, arguments.steps, seed)
     if arguments.dynamodb:
-        with DynamoDbLocal() as engine:
-            create_tables(TABLES, endpoint_url=engine.url, region=REGION)
-            client = dynamodb_client(endpoint_url=engine.url, region=REGION)
+        with own_engine(TABLES) as url:
+            client = dynamodb_client(endpoint_url=url, region=REGION)
             on_disk: MakeStore = lambda clock: DynamoStore(client, TABLES, clock=clock)  # noqa: E731
             _runs(table, "DynamoDB Local", on_disk, arguments.dynamodb, arguments.steps, seed)
     console.print(table)
