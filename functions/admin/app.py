@@ -6,7 +6,6 @@ own calls for one job.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import threading
@@ -18,6 +17,7 @@ from functions.admin.gateway_events import Sent, ThreadsafeChalice, original_req
 from functions.admin.pages import PAGES
 from millrace.admin.routes import ROUTES
 from millrace.admin.service import AdminService, InvokeWorker, nobody
+from millrace.aws.functions import EventNotSent, event_sender
 from millrace.aws.runtime import aws_runtime
 from millrace.aws.settings import Settings
 from millrace.definitions import load
@@ -47,7 +47,7 @@ def service() -> AdminService:
     settings = Settings.from_environment(os.environ)
     client, table = dynamodb_client(), settings.queue_table
     return AdminService(
-        aws_runtime(settings),
+        aws_runtime(settings, client),
         load(settings.definitions),
         DynamoTokens(client, table),
         DynamoAdminJobs(client, table),
@@ -113,15 +113,12 @@ def _event(job: AdminJob) -> dict[str, Any]:
 
 
 def _lambda_invoke_worker(function: str) -> InvokeWorker:
-    import boto3
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    client = boto3.client("lambda")
+    send = event_sender(function)
 
     def invoke_worker(job: AdminJob) -> None:
         try:
-            client.invoke(FunctionName=function, InvocationType="Event", Payload=json.dumps(_event(job)).encode())
-        except (BotoCoreError, ClientError):
+            send(_event(job))
+        except EventNotSent:
             log.exception("no runner was called", extra={"action": "invoke_worker_failed", "job": job.id})
 
     return invoke_worker

@@ -42,7 +42,9 @@ def _made() -> Api[Service]:
     dispatcher = Dispatcher(schedule=schedule, max_waiting=int(os.environ.get("MAX_WAITING_CONSUMERS") or 1_000))
     client, table = dynamodb_client(), settings.queue_table
     tokens, audit_log = DynamoTokens(client, table), DynamoAuditLog(client, table)
-    return Api(Service(aws_runtime(settings), load(settings.definitions), tokens, dispatcher, audit_log), ROUTES)
+    return Api(
+        Service(aws_runtime(settings, client), load(settings.definitions), tokens, dispatcher, audit_log), ROUTES
+    )
 
 
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:

@@ -10,14 +10,18 @@ from functools import cache
 from typing import Any
 
 from functions.ingress.report import report
-from millrace.aws.enqueue_runtime import enqueue_runtime
+from millrace.aws.runtime import aws_runtime
 from millrace.aws.secrets import powertools_fetch
 from millrace.aws.settings import Settings
 from millrace.definitions import load
 from millrace.model.clock import system_clock
 from millrace.signatures import SecretSource
+from millrace.stores.dynamodb.minimal_client import minimal_client
 from millrace.webhooks import Ingress, serve
 from millrace.webhooks.sync_commands import commands_of
+
+#: Both writes of an enqueue fit into the ten seconds that GitHub waits, and GitHub never sends again by itself.
+DEADLINE_S = 4.0
 
 
 @cache
@@ -26,7 +30,7 @@ def ingress() -> Ingress:
     settings = Settings.from_environment(os.environ)
     return Ingress(
         load(settings.definitions),
-        enqueue_runtime(settings, os.environ),
+        aws_runtime(settings, minimal_client(os.environ), deadline_s=DEADLINE_S, enqueue_only=True),
         SecretSource(system_clock, open_store=powertools_fetch),
         default_tenant=settings.default_tenant,
         run_command=commands_of(os.environ.get("COMMANDS", "")),

@@ -125,7 +125,7 @@ def faulty(request: pytest.FixtureRequest, clock: Clock) -> FaultyStore:
 def s3_blobs(ministack_session: Session) -> S3Blobs:
     client: Any = ministack_session.client("s3")
     client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
-    return S3Blobs(client, BUCKET)
+    return S3Blobs(BUCKET, client)
 
 
 @pytest.fixture(params=["memory", "s3"])

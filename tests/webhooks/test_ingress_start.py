@@ -13,7 +13,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from millrace.aws.enqueue_runtime import BlobsOnDemand
+from millrace.aws.blobs import S3Blobs
 from millrace.engine.queue import Runtime
 from millrace.engine.status import status
 from millrace.model.body import read_body
@@ -62,7 +62,7 @@ def test_body_of_five_megabytes_goes_to_the_bucket_and_comes_back_whole(
     with mock_aws():
         where: Any = {"LocationConstraint": "eu-west-1"}
         boto3.client("s3").create_bucket(Bucket="bodies", CreateBucketConfiguration=where)
-        gate = Gate(open_gate(Runtime(MemoryStore(), BlobsOnDemand("bodies"), clock=clock), tenant), monkeypatch)
+        gate = Gate(open_gate(Runtime(MemoryStore(), S3Blobs("bodies"), clock=clock), tenant), monkeypatch)
         answer = gate.send("Binary", body, headers={"content-type": "application/octet-stream"})
         queue = gate.queue("Blobs")
         message = status(queue, answer.json["message_id"]).message
@@ -74,7 +74,7 @@ def test_bucket_that_does_not_take_a_body_is_our_fault(
     clock: Clock, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with mock_aws():
-        gate = Gate(open_gate(Runtime(MemoryStore(), BlobsOnDemand("missing"), clock=clock), tenant), monkeypatch)
+        gate = Gate(open_gate(Runtime(MemoryStore(), S3Blobs("missing"), clock=clock), tenant), monkeypatch)
         body = random.Random(5).randbytes(100_000)
         answer = gate.send("Binary", body, headers={"content-type": "application/octet-stream"})
         assert (answer.status, answer.json["code"]) == (503, "store_unavailable")

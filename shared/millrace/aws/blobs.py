@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
-
-from botocore.exceptions import BotoCoreError, ClientError
 
 from millrace.model.errors import StoreUnavailable
 
@@ -13,20 +12,47 @@ if TYPE_CHECKING:
 
 
 class S3Blobs:
-    """Objects of one bucket. Its lifecycle rule removes them well past retention."""
+    """Objects of one bucket. Its lifecycle rule removes them well past retention.
 
-    def __init__(self, client: S3Client, bucket: str) -> None:
-        self._client = client
+    Few bodies are that large, so boto3 is imported and the client made with the first one.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        client: S3Client | None = None,
+        *,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+    ) -> None:
         self._bucket = bucket
+        self._client = client
+        self._region = region
+        self._endpoint_url = endpoint_url
+        self._making = threading.Lock()  # boto3 makes clients for one thread at a time
 
     def put(self, key: str, data: bytes) -> None:
+        client = self._connected()
+        from botocore.exceptions import BotoCoreError, ClientError
+
         try:
-            self._client.put_object(Bucket=self._bucket, Key=key, Body=data)
+            client.put_object(Bucket=self._bucket, Key=key, Body=data)
         except (BotoCoreError, ClientError) as error:
             raise StoreUnavailable(f"The body could not be written to bucket {self._bucket!r}: {error}") from error
 
     def get(self, key: str) -> bytes:
+        client = self._connected()
+        from botocore.exceptions import BotoCoreError, ClientError
+
         try:
-            return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+            return client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
         except (BotoCoreError, ClientError) as error:
             raise StoreUnavailable(f"The body could not be read from bucket {self._bucket!r}: {error}") from error
+
+    def _connected(self) -> S3Client:
+        with self._making:
+            if self._client is None:
+                import boto3
+
+                self._client = boto3.client("s3", endpoint_url=self._endpoint_url, region_name=self._region)
+            return self._client

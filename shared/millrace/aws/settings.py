@@ -23,7 +23,7 @@ class Settings:
     queue_table: str
     dead_letter_table: str
     body_bucket: str
-    definitions: str  #: path of the compiled definitions
+    definitions: str = ""  #: path of the compiled definitions
     default_tenant: str = "default"  #: whose queues are meant where a call names no tenant
     log_history: bool = False  #: whether what happens to messages is recorded, for `millrace check-history`
 

@@ -6,23 +6,15 @@ functions anew for each task.
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
-
-import boto3
 
 from millrace.aws.blobs import S3Blobs
+from millrace.aws.runtime import aws_runtime
+from millrace.aws.session import session_client
+from millrace.aws.settings import Settings
 from millrace.engine.queue import Runtime
 from millrace.spark.metered_client import MeteredClient
-from millrace.stores.dynamodb.client import TableNames
-from millrace.stores.dynamodb.minimal_client import minimal_client
-from millrace.stores.dynamodb.retrying_client import RetryingClient
-from millrace.stores.dynamodb.signing import Credentials
-from millrace.stores.dynamodb.store import DynamoStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,49 +41,9 @@ class Tables:
 
 @cache
 def connect(connection: TableConnection) -> Tables:
-    """This process's line to the tables; the same one for every task that it runs."""
-    session = boto3.Session(region_name=connection.region)
-    environment = {**os.environ, "AWS_REGION": session.region_name or ""}
-    if connection.endpoint_url:
-        environment["AWS_ENDPOINT_URL_DYNAMODB"] = connection.endpoint_url
-    client = MeteredClient(minimal_client(environment, _credentials(session)))
-    names = TableNames(connection.queue_table, connection.dead_letter_table)
-    store = DynamoStore(client, names, calls=RetryingClient(client, deadline_s=connection.deadline_s))  # type: ignore[arg-type]
-    return Tables(Runtime(store, _LateBlobs(connection)), client)
-
-
-def _credentials(session: boto3.Session) -> Callable[[], Credentials] | None:
-    """The role's credentials, renewed by the SDK before they run out: an executor's environment holds none."""
-    found = session.get_credentials()
-    if found is None:
-        return None
-
-    def current() -> Credentials:
-        frozen = found.get_frozen_credentials()
-        return Credentials(frozen.access_key or "", frozen.secret_key or "", frozen.token or "")
-
-    return current
-
-
-class _LateBlobs:
-    """The bucket of large bodies; its client is made when the first one comes, which is seldom."""
-
-    def __init__(self, connection: TableConnection) -> None:
-        self._connection = connection
-        self._blobs: S3Blobs | None = None
-        self._lock = threading.Lock()  # boto3 makes clients for one thread at a time
-
-    def _open(self) -> S3Blobs:
-        with self._lock:
-            if self._blobs is None:
-                client: Any = boto3.client(
-                    "s3", endpoint_url=self._connection.s3_endpoint_url, region_name=self._connection.region
-                )
-                self._blobs = S3Blobs(client, self._connection.body_bucket)
-            return self._blobs
-
-    def put(self, key: str, data: bytes) -> None:
-        self._open().put(key, data)
-
-    def get(self, key: str) -> bytes:
-        return self._open().get(key)
+    """This process's connection to the tables; the same one for every task that it runs."""
+    client = MeteredClient(session_client(connection.region, connection.endpoint_url))
+    settings = Settings(connection.queue_table, connection.dead_letter_table, connection.body_bucket)
+    blobs = S3Blobs(connection.body_bucket, region=connection.region, endpoint_url=connection.s3_endpoint_url)
+    runtime = aws_runtime(settings, client, deadline_s=connection.deadline_s, blobs=blobs)  # type: ignore[arg-type]
+    return Tables(runtime, client)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from millrace.aws.enqueue_runtime import BlobsOnDemand
+from millrace.aws.functions import event_sender, lambda_client
+from millrace.aws.runtime import aws_runtime
 from millrace.aws.settings import Settings
 from millrace.definitions import Definitions, TargetKind, load
 from millrace.engine.queue import Runtime
-from millrace.history.log import history_log
 from millrace.model.clock import system_clock
-from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.minimal_client import minimal_client
-from millrace.stores.dynamodb.store import DynamoStore
 from millrace.worker.commands import load_commands
 from millrace.worker.context import Context
 from millrace.worker.drainer import InvokeWorker, QueueDrainer, WakeRequest
@@ -27,9 +24,6 @@ from millrace.worker.targets.chain import QueueDelivery
 from millrace.worker.targets.command import CommandDelivery
 from millrace.worker.targets.request import Deliver, TargetRequest
 from millrace.worker.worker import WorkerSettings
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 #: A Lambda target may take as long as a Lambda can.
 LONGEST_INVOCATION_S = 900.0
@@ -60,7 +54,7 @@ def drainer_from(environment: Mapping[str, str], *, runtime: Runtime | None = No
     settings = Settings.from_environment(environment)
     definitions = load(Path(settings.definitions))
     return QueueDrainer(
-        runtime or worker_runtime(settings, environment),
+        runtime or aws_runtime(settings, minimal_client(environment)),
         definitions,
         deliveries_from(environment, definitions),
         WorkerSettings(concurrency=int(environment.get("WORKER_CONCURRENCY", "10"))),
@@ -68,14 +62,6 @@ def drainer_from(environment: Mapping[str, str], *, runtime: Runtime | None = No
         invoke_worker=_invoke_worker(environment.get("WORKER_FUNCTION", "")),
         emit=(emit_metrics, log_drained),
     )
-
-
-def worker_runtime(settings: Settings, environment: Mapping[str, str]) -> Runtime:
-    """The whole store over the lean client, which spends a quarter of the CPU of boto3's on each request."""
-    client = cast("DynamoDBClient", minimal_client(environment))
-    names = TableNames(settings.queue_table, settings.dead_letter_table)
-    store, blobs = DynamoStore(client, names), BlobsOnDemand(settings.body_bucket)
-    return Runtime(store, blobs, history=history_log(on=settings.log_history))
 
 
 def deliveries_from(environment: Mapping[str, str], definitions: Definitions) -> dict[TargetKind, Deliver]:
@@ -103,7 +89,7 @@ def _http(environment: Mapping[str, str]) -> Deliver:
 
 
 def _lambda() -> Deliver:
-    from millrace.worker.targets.lambda_function import LambdaDelivery, lambda_client
+    from millrace.worker.targets.lambda_function import LambdaDelivery
 
     return LambdaDelivery(lambda_client(LONGEST_INVOCATION_S))
 
@@ -121,15 +107,10 @@ def _invoke_worker(function: str) -> InvokeWorker | None:
     if not function:
         return None
 
-    @cache
-    def client() -> Any:
-        import boto3
-
-        return boto3.client("lambda")
+    send = event_sender(function)
 
     def invoke_worker(wake_request: WakeRequest) -> None:
-        payload = json.dumps(wake_event(wake_request)).encode()
-        client().invoke(FunctionName=function, InvocationType="Event", Payload=payload)
+        send(wake_event(wake_request))
 
     return invoke_worker
 

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from millrace.stores.dynamodb.minimal_client import MinimalClient
+
+    #: Either client serves the store: they share names, arguments and answers.
+    AnyClient: TypeAlias = DynamoDBClient | MinimalClient
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from millrace.stores.dynamodb.items import Item
 from millrace.stores.dynamodb.statements import Statement
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
-    from millrace.stores.dynamodb.minimal_client import MinimalClient
+    from millrace.stores.dynamodb.client import AnyClient
 
 BATCH = 25
 READ_BATCH = 100
+#: How long a request is repeated before it counts as unanswered.
+DEADLINE_S = 8.0
 #: The request was turned away: it surely did nothing.
 THROTTLED = frozenset(
     {
@@ -97,9 +97,9 @@ class RetryingClient:
 
     def __init__(
         self,
-        client: DynamoDBClient | MinimalClient,
+        client: AnyClient,
         *,
-        deadline_s: float = 8.0,
+        deadline_s: float = DEADLINE_S,
         first_wait_s: float = 0.025,
         longest_wait_s: float = 1.0,
         monotonic: Callable[[], float] = time.monotonic,

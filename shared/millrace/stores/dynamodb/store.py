@@ -14,8 +14,7 @@ from millrace.stores.dynamodb.retrying_client import RetryingClient
 from millrace.stores.dynamodb.tables import Requests
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
+    from millrace.stores.dynamodb.client import AnyClient
     from millrace.stores.interface import Store
 
 
@@ -24,7 +23,7 @@ class DynamoStore(Entries, Messages, Bookkeeping, DeadLetters):
 
     def __init__(
         self,
-        client: DynamoDBClient,
+        client: AnyClient,
         names: TableNames,
         *,
         clock: Clock = system_clock,
