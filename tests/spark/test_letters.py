@@ -29,7 +29,8 @@ from millrace.spark.dead_letters import (
 )
 from millrace.spark.rows import Row, unpack
 from tests.conftest import NOON, Bench
-from tests.spark.faulty_store import Task, down, tally
+from tests.faults.store import down
+from tests.spark.task import Task, tally
 from tests.spark.test_shaping import with_copies
 from tests.stores.samples import Samples
 

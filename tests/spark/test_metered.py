@@ -23,8 +23,8 @@ from millrace.stores.dynamodb.items import Item, entry_item, message_item
 from millrace.stores.dynamodb.retrying_client import THROTTLED, Declined, NoAnswer
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.memory.queue import MemoryBlobs
+from tests.faults.client import Time, client_error
 from tests.performance.costs.meter import units
-from tests.stores.faults import Time, client_error
 from tests.stores.sizes import item_bytes, largest_entry
 
 SMALL = [partiql.insert("table", {"pk": {"S": str(n)}, "sk": {"S": "M"}}).request for n in range(25)]

@@ -14,7 +14,7 @@ from millrace.spark.adaptive_throttle import (
     MOST_UNITS_PER_S,
     AdaptiveThrottle,
 )
-from tests.stores.faults import Time
+from tests.faults.client import Time
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 
 from millrace.engine.claim import claim
 from millrace.engine.finish import ack
+from tests.faults.proxy import BatchFault, FaultyEngine
 from tests.spark.conftest import Desk, Ran, tally
-from tests.spark.proxy import FaultyEngine
 
 # Spark's own: distutils, and sockets to the JVM that end with the process.
 pytestmark = pytest.mark.filterwarnings("ignore:distutils", "ignore::ResourceWarning")
@@ -207,8 +207,8 @@ def whole(desk: Desk, ran: Ran, rows: int) -> None:
 
 @pytest.mark.spark
 def test_answers_are_lost_after_the_write_happened(desk: Desk) -> None:
-    faults = {n: "lost" if n % 2 else "cut" for n in range(3, 400, 5)}
-    with FaultyEngine(desk.engine_url, lambda n, _: faults.get(n, "")) as engine:
+    faults: dict[int, BatchFault] = {n: "lost" if n % 2 else "cut" for n in range(3, 400, 5)}
+    with FaultyEngine(desk.engine_url, lambda n, _: faults.get(n, "works")) as engine:
         source = desk.lines("rows.jsonl", [*rows_of(1500), *rows_of(50)])
         ran = desk.run("--source", source, "--idempotency-key", "id", engine=engine.url)
     assert engine.done["lost"] > 5
@@ -219,19 +219,19 @@ def test_answers_are_lost_after_the_write_happened(desk: Desk) -> None:
 
 @pytest.mark.spark
 def test_the_table_throttles_whole_requests_and_single_statements(desk: Desk) -> None:
-    faults = {n: "throttle" if n % 2 else "some" for n in range(2, 400, 3)}
-    with FaultyEngine(desk.engine_url, lambda n, _: faults.get(n, "")) as engine:
+    faults: dict[int, BatchFault] = {n: "throttled" if n % 2 else "some throttled" for n in range(2, 400, 3)}
+    with FaultyEngine(desk.engine_url, lambda n, _: faults.get(n, "works")) as engine:
         source = desk.lines("rows.jsonl", rows_of(1000))
         ran = desk.run("--source", source, "--idempotency-key", "id", "--units-per-second", "100000", engine=engine.url)
-    assert engine.done["throttle"] > 5
-    assert engine.done["some"] > 5
+    assert engine.done["throttled"] > 5
+    assert engine.done["some throttled"] > 5
     assert ran.counts == {"inserted": 1000}
     assert ran.summary["spent"]["throttled"] > 100
     whole(desk, ran, 1000)
 
 
 def test_python_workers_are_killed_in_the_middle_of_their_rows(desk: Desk) -> None:
-    with FaultyEngine(desk.engine_url, lambda n, _: "kill" if n in (9, 30) else "") as engine:
+    with FaultyEngine(desk.engine_url, lambda n, _: "kill" if n in (9, 30) else "works") as engine:
         source = desk.lines("rows.jsonl", [*rows_of(1200), *rows_of(100)])
         ran = desk.run("--source", source, "--idempotency-key", "id", engine=engine.url)
     assert len(engine.killed) == 2
@@ -241,12 +241,12 @@ def test_python_workers_are_killed_in_the_middle_of_their_rows(desk: Desk) -> No
 
 @pytest.mark.spark
 def test_a_table_that_never_answers_fails_rows_and_drops_none(desk: Desk) -> None:
-    """Commits of some rows are turned away for ever; the rest goes in, and a later run of the name completes it."""
+    """Commits of some rows are throttled for ever; the rest goes in, and a later run of the name completes it."""
     unlucky = {f"row-{n}" for n in range(0, 300, 10)}
 
-    def plan(_: int, statements: list[dict[str, Any]]) -> str:
+    def plan(_: int, statements: list[dict[str, Any]]) -> BatchFault:
         text = json.dumps(statements)
-        return "throttle" if '"bulk"' in text and any(f'"{name}"' in text for name in unlucky) else ""
+        return "throttled" if '"bulk"' in text and any(f'"{name}"' in text for name in unlucky) else "works"
 
     source = desk.lines("rows.jsonl", rows_of(300))
     with FaultyEngine(desk.engine_url, plan) as engine:

@@ -26,7 +26,8 @@ from millrace.spark.rows import Row, RowOutcome
 from millrace.spark.writer import BEHIND, STOPPED, WINDOW
 from millrace.stores.memory.queue import MemoryStore
 from tests.conftest import Bench, Clock
-from tests.spark.faulty_store import Fault, Task, down, each, lost, outcomes, tally, unsent
+from tests.faults.store import CallFault, down, each, lost, unsent
+from tests.spark.task import Task, outcomes, tally
 
 CONFLICT, DUPLICATE, FAILED, INSERTED, REJECTED = (
     RowOutcome.CONFLICT,
@@ -255,7 +256,7 @@ def test_reading_first_that_fails_settles_nothing_and_the_rows_are_written(task:
 # -- faults ----------------------------------------------------------------------------------------------------------
 
 PARTS = each(["works", "lost", "unsent"])
-FAULTS: list[tuple[str, list[Fault]]] = [
+FAULTS: list[tuple[str, list[CallFault]]] = [
     ("put_entries", [lost]),
     ("put_entries", [unsent]),
     ("put_entries", [PARTS, PARTS]),
@@ -271,7 +272,7 @@ FAULTS: list[tuple[str, list[Fault]]] = [
 @pytest.mark.parametrize(
     ("method", "plan"), FAULTS, ids=lambda value: value if isinstance(value, str) else str(len(value))
 )
-def test_lost_answers_change_no_outcome(task: Task, method: str, plan: list[Fault]) -> None:
+def test_lost_answers_change_no_outcome(task: Task, method: str, plan: list[CallFault]) -> None:
     enqueue(task.queue, task.row(1).draft)
     enqueue(task.queue, task.row(2, b"another", run="earlier").draft)
     task.faulty.plan(method, *plan)

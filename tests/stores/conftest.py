@@ -26,7 +26,7 @@ from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.interface import Store
 from millrace.stores.memory.queue import MemoryBlobs
-from tests.stores.faults import Faults, FaultyStore
+from tests.faults.client import FaultyClient, StoreOnFaultyClient
 from tests.stores.samples import Samples
 
 if TYPE_CHECKING:
@@ -112,13 +112,13 @@ def samples(tenant: str) -> Samples:
 
 
 @pytest.fixture(params=["dynamodb", "ministack"])
-def faulty(request: pytest.FixtureRequest, clock: Clock) -> FaultyStore:
+def faulty(request: pytest.FixtureRequest, clock: Clock) -> StoreOnFaultyClient:
     """A store on each real engine, over a connection that fails as the test says."""
     client, tables = {
         "dynamodb": ("dynamo_client", "tables"),
         "ministack": ("ministack_client", "ministack_tables"),
     }[request.param]
-    return FaultyStore(Faults(request.getfixturevalue(client)), request.getfixturevalue(tables), clock)
+    return StoreOnFaultyClient(FaultyClient(request.getfixturevalue(client)), request.getfixturevalue(tables), clock)
 
 
 @pytest.fixture(scope="session")

@@ -14,13 +14,13 @@ from millrace.model.queue_state import CounterDelta, CreditRequest, QueueState
 from millrace.stores.dynamodb.client import dynamodb_client
 from millrace.stores.interface import APPLIED, Applied, Refused, Unknown
 from tests.conftest import NOON, Clock
-from tests.stores import faults
-from tests.stores.faults import Fault, FaultyStore, statements
+from tests.faults import client as faults
+from tests.faults.client import RequestFault, StoreOnFaultyClient, statements
 from tests.stores.samples import LEASE, Samples, all_claimed, claimed
 from tests.stores.steps import LISTS, SINGLES, Prepare
 
 DEADLINE = 8.0
-ONCE: list[list[Fault]] = [
+ONCE: list[list[RequestFault]] = [
     [faults.throttled],
     [faults.conflict],
     [faults.never_sent],
@@ -43,7 +43,9 @@ each_fault = pytest.mark.parametrize(
 )
 
 
-def ends_as_it_must(faulty: FaultyStore, samples: Samples, prepare: Prepare, count: int, plan: list[Fault]) -> None:
+def ends_as_it_must(
+    faulty: StoreOnFaultyClient, samples: Samples, prepare: Prepare, count: int, plan: list[RequestFault]
+) -> None:
     faulty.faults.plan()
     step = prepare(faulty, samples, count)
     faulty.faults.plan(*plan)
@@ -55,7 +57,7 @@ def ends_as_it_must(faulty: FaultyStore, samples: Samples, prepare: Prepare, cou
 @each_fault
 @pytest.mark.parametrize("prepare", SINGLES, ids=name)
 def test_single_step_outlives_a_fault(
-    faulty: FaultyStore, samples: Samples, prepare: Prepare, plan: list[Fault]
+    faulty: StoreOnFaultyClient, samples: Samples, prepare: Prepare, plan: list[RequestFault]
 ) -> None:
     ends_as_it_must(faulty, samples, prepare, 1, plan)
 
@@ -64,7 +66,7 @@ def test_single_step_outlives_a_fault(
 @pytest.mark.parametrize("prepare", LISTS, ids=name)
 @pytest.mark.parametrize("many", [1, 3], ids=["single", "batch"])
 def test_list_step_outlives_a_fault(
-    faulty: FaultyStore, samples: Samples, prepare: Prepare, plan: list[Fault], many: int
+    faulty: StoreOnFaultyClient, samples: Samples, prepare: Prepare, plan: list[RequestFault], many: int
 ) -> None:
     ends_as_it_must(faulty, samples, prepare, many, plan)
 
@@ -72,12 +74,12 @@ def test_list_step_outlives_a_fault(
 @pytest.mark.parametrize("code", ["ThrottlingError", "TransactionConflict", "InternalServerError", "lost"])
 @pytest.mark.parametrize("prepare", LISTS, ids=name)
 def test_batch_outlives_faults_of_its_statements(
-    faulty: FaultyStore, samples: Samples, prepare: Prepare, code: str
+    faulty: StoreOnFaultyClient, samples: Samples, prepare: Prepare, code: str
 ) -> None:
     ends_as_it_must(faulty, samples, prepare, 4, [statements(_1=code, _2=code), statements(_0=code)])
 
 
-def test_only_statements_without_an_answer_are_sent_again(faulty: FaultyStore, samples: Samples) -> None:
+def test_only_statements_without_an_answer_are_sent_again(faulty: StoreOnFaultyClient, samples: Samples) -> None:
     asked: list[int] = []
 
     def counting(send: Any, operation: str, arguments: dict[str, Any]) -> Any:
@@ -89,7 +91,7 @@ def test_only_statements_without_an_answer_are_sent_again(faulty: FaultyStore, s
     assert asked == [5, 1, 1]
 
 
-def test_batch_lost_in_silence_is_recognised_with_one_read(faulty: FaultyStore, samples: Samples) -> None:
+def test_batch_lost_in_silence_is_recognised_with_one_read(faulty: StoreOnFaultyClient, samples: Samples) -> None:
     faulty.faults.plan(faults.timed_out_after)
     assert faulty.put_entries(samples.entries(25)) == [APPLIED] * 25
     assert faulty.faults.sent == ["batch_execute_statement"] * 2 + ["batch_get_item"]
@@ -99,7 +101,7 @@ def test_batch_lost_in_silence_is_recognised_with_one_read(faulty: FaultyStore, 
 
 
 @pytest.fixture
-def counted(faulty: FaultyStore, tenant: str) -> QueueState:
+def counted(faulty: StoreOnFaultyClient, tenant: str) -> QueueState:
     state = faulty.take_credits(tenant, "Jobs", CreditRequest(10, 100, NOON))
     assert isinstance(state, QueueState)
     return state
@@ -118,7 +120,7 @@ def counted(faulty: FaultyStore, tenant: str) -> QueueState:
 class TestNotRepeated:
     """Sent once, whether it happened or not: booked twice, the depth would stand too low for good."""
 
-    def test_settle(self, faulty: FaultyStore, counted: QueueState, fault: Fault, applied: bool) -> None:
+    def test_settle(self, faulty: StoreOnFaultyClient, counted: QueueState, fault: RequestFault, applied: bool) -> None:
         faulty.faults.plan(fault)
         assert faulty.settle(counted.tenant, "Jobs", CounterDelta(NOON, ended=3, done=3)) is None
         assert faulty.faults.sent == ["update_item"]
@@ -126,7 +128,7 @@ class TestNotRepeated:
         assert (state.depth, state.returned, state.done) == ((7, 3, 3) if applied else (10, 0, 0))
 
     def test_settle_under_an_older_epoch(
-        self, faulty: FaultyStore, counted: QueueState, fault: Fault, applied: bool
+        self, faulty: StoreOnFaultyClient, counted: QueueState, fault: RequestFault, applied: bool
     ) -> None:
         faulty.repair_depth(counted, 1, NOON)
         faulty.faults.plan(faults.works, fault)
@@ -135,19 +137,23 @@ class TestNotRepeated:
         state = faulty.get_queue_state(counted.tenant, "Jobs")
         assert (state.depth, state.returned, state.done) == (9, 0, 3 if applied else 0)
 
-    def test_mend_depth(self, faulty: FaultyStore, counted: QueueState, fault: Fault, applied: bool) -> None:
+    def test_mend_depth(
+        self, faulty: StoreOnFaultyClient, counted: QueueState, fault: RequestFault, applied: bool
+    ) -> None:
         faulty.faults.plan(fault)
         assert faulty.repair_depth(counted, 4, NOON) is False
         assert faulty.faults.sent == ["update_item"]
         assert faulty.get_queue_state(counted.tenant, "Jobs").depth == (6 if applied else 10)
 
-    def test_set_pace(self, faulty: FaultyStore, counted: QueueState, fault: Fault, applied: bool) -> None:
+    def test_set_pace(
+        self, faulty: StoreOnFaultyClient, counted: QueueState, fault: RequestFault, applied: bool
+    ) -> None:
         faulty.faults.plan(fault)
         assert faulty.set_pace(counted, NOON) is False
         assert faulty.faults.sent == ["update_item"]
 
     def test_credits_taken_count_at_least_once(
-        self, faulty: FaultyStore, counted: QueueState, fault: Fault, applied: bool
+        self, faulty: StoreOnFaultyClient, counted: QueueState, fault: RequestFault, applied: bool
     ) -> None:
         """Asked again at the risk of counting twice: too high a depth is mended, and order numbers may have gaps."""
         faulty.faults.plan(fault)
@@ -157,7 +163,9 @@ class TestNotRepeated:
 
 
 @pytest.mark.parametrize("fault", [faults.throttled, faults.never_sent, faults.conflict], ids=name)
-def test_booking_that_surely_did_nothing_is_repeated(faulty: FaultyStore, counted: QueueState, fault: Fault) -> None:
+def test_booking_that_surely_did_nothing_is_repeated(
+    faulty: StoreOnFaultyClient, counted: QueueState, fault: RequestFault
+) -> None:
     faulty.faults.plan(fault, fault)
     state = faulty.settle(counted.tenant, "Jobs", CounterDelta(NOON, ended=3, done=3))
     assert state is not None
@@ -169,7 +177,7 @@ def test_booking_that_surely_did_nothing_is_repeated(faulty: FaultyStore, counte
 
 
 @pytest.mark.parametrize("many", [1, 3])
-def test_rival_that_claims_during_the_silence_wins(faulty: FaultyStore, samples: Samples, many: int) -> None:
+def test_rival_that_claims_during_the_silence_wins(faulty: StoreOnFaultyClient, samples: Samples, many: int) -> None:
     entries = samples.entries(many)
     faulty.put_entries(entries)
     rivals = all_claimed(entries, "rival")
@@ -184,7 +192,7 @@ def test_rival_that_claims_during_the_silence_wins(faulty: FaultyStore, samples:
 
 @pytest.mark.parametrize("many", [1, 3])
 def test_end_lost_in_silence_is_not_believed_once_the_claim_ran_out(
-    faulty: FaultyStore, samples: Samples, clock: Clock, many: int
+    faulty: StoreOnFaultyClient, samples: Samples, clock: Clock, many: int
 ) -> None:
     """Gone by then may mean that somebody else took it over and ended it."""
     held = all_claimed(samples.entries(many))
@@ -200,7 +208,7 @@ def test_end_lost_in_silence_is_not_believed_once_the_claim_ran_out(
 
 @pytest.mark.parametrize("many", [1, 3])
 def test_end_of_what_was_gone_before_is_refused_without_silence(
-    faulty: FaultyStore, samples: Samples, many: int
+    faulty: StoreOnFaultyClient, samples: Samples, many: int
 ) -> None:
     held = all_claimed(samples.entries(many))
     faulty.faults.plan(faults.throttled)
@@ -209,7 +217,7 @@ def test_end_of_what_was_gone_before_is_refused_without_silence(
 
 @pytest.mark.parametrize("many", [1, 3])
 def test_release_that_a_rival_followed_is_no_longer_recognised(
-    faulty: FaultyStore, samples: Samples, many: int
+    faulty: StoreOnFaultyClient, samples: Samples, many: int
 ) -> None:
     held = all_claimed(samples.entries(many))
     faulty.put_entries(held)
@@ -225,7 +233,7 @@ def test_release_that_a_rival_followed_is_no_longer_recognised(
     assert faulty.hold_entries(free, [entry.token for entry in held]) == [Refused(rival) for rival in rivals]
 
 
-def test_dead_letter_that_another_deleted_is_not_ours(faulty: FaultyStore, samples: Samples) -> None:
+def test_dead_letter_that_another_deleted_is_not_ours(faulty: StoreOnFaultyClient, samples: Samples) -> None:
     faulty.faults.plan(faults.throttled)
     assert faulty.delete_dead_letter(samples.tenant, samples.queue, "0#nobody") is False
 
@@ -236,7 +244,7 @@ def test_dead_letter_that_another_deleted_is_not_ours(faulty: FaultyStore, sampl
 @pytest.mark.parametrize("fault", [faults.throttled, faults.timed_out_before, faults.failed_before], ids=name)
 @pytest.mark.parametrize("many", [1, 3], ids=["single", "batch"])
 def test_step_without_an_answer_ends_unknown_at_its_deadline(
-    faulty: FaultyStore, samples: Samples, fault: Fault, many: int
+    faulty: StoreOnFaultyClient, samples: Samples, fault: RequestFault, many: int
 ) -> None:
     entries, messages = samples.entries(many), samples.messages(many)
     held = all_claimed(entries)
@@ -257,7 +265,9 @@ def test_step_without_an_answer_ends_unknown_at_its_deadline(
 
 
 @pytest.mark.parametrize("fault", [faults.throttled, faults.timed_out_after, faults.conflict], ids=name)
-def test_transaction_without_an_answer_ends_unknown(faulty: FaultyStore, samples: Samples, fault: Fault) -> None:
+def test_transaction_without_an_answer_ends_unknown(
+    faulty: StoreOnFaultyClient, samples: Samples, fault: RequestFault
+) -> None:
     held = claimed(samples.entry())
     faulty.put_entries([held])
     new, location = samples.moved(held)
@@ -268,7 +278,7 @@ def test_transaction_without_an_answer_ends_unknown(faulty: FaultyStore, samples
     assert isinstance(faulty.bury_entry(held, samples.buried(dead_letter), dead_letter), Unknown)
 
 
-def test_reads_without_an_answer_raise(faulty: FaultyStore, samples: Samples) -> None:
+def test_reads_without_an_answer_raise(faulty: StoreOnFaultyClient, samples: Samples) -> None:
     for read in (
         lambda: faulty.read_lane(samples.pk, "R#", "R#~", 5),
         lambda: faulty.get_entry(samples.entry().place),
@@ -287,7 +297,7 @@ def test_reads_without_an_answer_raise(faulty: FaultyStore, samples: Samples) ->
 
 
 @each_fault
-def test_reads_outlive_a_fault(faulty: FaultyStore, samples: Samples, plan: list[Fault]) -> None:
+def test_reads_outlive_a_fault(faulty: StoreOnFaultyClient, samples: Samples, plan: list[RequestFault]) -> None:
     entry, message = samples.entry(), samples.message()
     faulty.put_entries([entry])
     faulty.put_messages([message])
@@ -299,7 +309,9 @@ def test_reads_outlive_a_fault(faulty: FaultyStore, samples: Samples, plan: list
     assert faulty.get_records(message.id).message == message
 
 
-def test_waits_double_up_to_a_second_and_stay_inside_the_deadline(faulty: FaultyStore, samples: Samples) -> None:
+def test_waits_double_up_to_a_second_and_stay_inside_the_deadline(
+    faulty: StoreOnFaultyClient, samples: Samples
+) -> None:
     faulty.faults.plan(always=faults.throttled)
     faulty.put_entries([samples.entry()])
     waits = faulty.time.waits
@@ -309,7 +321,7 @@ def test_waits_double_up_to_a_second_and_stay_inside_the_deadline(faulty: Faulty
 
 
 @pytest.mark.parametrize("many", [1, 3], ids=["single", "batch"])
-def test_time_of_the_requests_counts(faulty: FaultyStore, samples: Samples, many: int) -> None:
+def test_time_of_the_requests_counts(faulty: StoreOnFaultyClient, samples: Samples, many: int) -> None:
     """A request that times out after six seconds leaves room for one more, not for eight seconds of them."""
     faulty.faults.request_takes_s = 6.0
     faulty.faults.plan(always=faults.timed_out_before)
@@ -320,7 +332,7 @@ def test_time_of_the_requests_counts(faulty: FaultyStore, samples: Samples, many
 # -- reading in part ------------------------------------------------------------------------------------------------
 
 
-def test_unread_messages_are_read_again_after_a_wait(faulty: FaultyStore, samples: Samples) -> None:
+def test_unread_messages_are_read_again_after_a_wait(faulty: StoreOnFaultyClient, samples: Samples) -> None:
     messages = samples.messages(7)
     faulty.put_messages(messages)
     faulty.faults.plan(faults.unread(5), faults.unread(5), faults.throttled, faults.unread(1))
@@ -328,7 +340,7 @@ def test_unread_messages_are_read_again_after_a_wait(faulty: FaultyStore, sample
     assert len(faulty.time.waits) == 4
 
 
-def test_message_that_stays_unread_never_passes_for_missing(faulty: FaultyStore, samples: Samples) -> None:
+def test_message_that_stays_unread_never_passes_for_missing(faulty: StoreOnFaultyClient, samples: Samples) -> None:
     messages = samples.messages(3)
     faulty.put_messages(messages)
     faulty.faults.plan(always=faults.unread(1))
@@ -341,7 +353,7 @@ def test_message_that_stays_unread_never_passes_for_missing(faulty: FaultyStore,
 
 
 @pytest.mark.parametrize("many", [1, 3], ids=["single", "batch"])
-def test_request_refused_outright_is_not_repeated(faulty: FaultyStore, samples: Samples, many: int) -> None:
+def test_request_refused_outright_is_not_repeated(faulty: StoreOnFaultyClient, samples: Samples, many: int) -> None:
     faulty.faults.plan(always=faults.refused)
     assert [type(outcome) for outcome in faulty.put_entries(samples.entries(many))] == [Unknown] * many
     assert [type(outcome) for outcome in faulty.put_messages(samples.messages(many))] == [Unknown] * many
@@ -350,7 +362,7 @@ def test_request_refused_outright_is_not_repeated(faulty: FaultyStore, samples: 
 
 
 def test_request_refused_outright_does_not_take_the_answers_of_those_before_it(
-    faulty: FaultyStore, samples: Samples
+    faulty: StoreOnFaultyClient, samples: Samples
 ) -> None:
     faulty.faults.plan(faults.works, faults.refused)
     entries = samples.entries(27)
@@ -361,7 +373,7 @@ def test_request_refused_outright_does_not_take_the_answers_of_those_before_it(
 @pytest.mark.parametrize("code", ["AccessDenied", "ValidationError", "ItemCollectionSizeLimitExceeded"])
 @pytest.mark.parametrize("prepare", [prepare for prepare in LISTS if prepare.__name__ != "put_results"], ids=name)
 def test_statement_refused_outright_is_unknown_and_the_others_stand(
-    faulty: FaultyStore, samples: Samples, prepare: Prepare, code: str
+    faulty: StoreOnFaultyClient, samples: Samples, prepare: Prepare, code: str
 ) -> None:
     """Above all a withdrawal: taken for done, its credit would be spent while the entry is still there."""
     step = prepare(faulty, samples, 3)
@@ -371,7 +383,7 @@ def test_statement_refused_outright_is_unknown_and_the_others_stand(
 
 @pytest.mark.parametrize("kind", ["entries", "messages"])
 def test_duplicate_that_cannot_be_read_is_unknown_and_the_others_stand(
-    faulty: FaultyStore, samples: Samples, kind: str
+    faulty: StoreOnFaultyClient, samples: Samples, kind: str
 ) -> None:
     things: list[Any] = samples.entries(3) if kind == "entries" else samples.messages(3)
     put: Any = faulty.put_entries if kind == "entries" else faulty.put_messages
@@ -382,7 +394,7 @@ def test_duplicate_that_cannot_be_read_is_unknown_and_the_others_stand(
     assert [type(outcome) for outcome in outcomes] == [Unknown, Unknown, Applied]
 
 
-def test_transaction_cancelled_for_no_reason_of_ours_is_unknown(faulty: FaultyStore, samples: Samples) -> None:
+def test_transaction_cancelled_for_no_reason_of_ours_is_unknown(faulty: StoreOnFaultyClient, samples: Samples) -> None:
     held = claimed(samples.entry())
     faulty.put_entries([held])
     faulty.faults.plan(faults.cancelled("ValidationError", "None", "None"))
@@ -390,7 +402,7 @@ def test_transaction_cancelled_for_no_reason_of_ours_is_unknown(faulty: FaultySt
     assert faulty.time.waits == []
 
 
-def test_transaction_throttled_in_part_is_repeated(faulty: FaultyStore, samples: Samples) -> None:
+def test_transaction_throttled_in_part_is_repeated(faulty: StoreOnFaultyClient, samples: Samples) -> None:
     held = claimed(samples.entry())
     faulty.put_entries([held])
     faulty.faults.plan(

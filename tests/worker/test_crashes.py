@@ -17,17 +17,17 @@ from millrace.engine.status import MessageStatus, status
 from millrace.stores.dynamodb.client import TableNames
 from millrace.worker import Context, Worker, WorkerSettings
 from tests.worker.conftest import put
-from tests.worker.doomed import doomed_queue
+from tests.worker.crashing_worker import crashing_queue
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def queue(engine_url: str, tables: TableNames, tenant: str) -> Queue:
-    return doomed_queue(engine_url, REGION, tables, tenant)
+    return crashing_queue(engine_url, REGION, tables, tenant)
 
 
-def start_doomed(point: str, url: str, tables: TableNames, tenant: str) -> subprocess.Popen[str]:
+def start_crashing(point: str, url: str, tables: TableNames, tenant: str) -> subprocess.Popen[str]:
     environment = {
         **os.environ,
         "ENGINE_URL": url,
@@ -37,7 +37,7 @@ def start_doomed(point: str, url: str, tables: TableNames, tenant: str) -> subpr
         "PYTHONPATH": f"{ROOT / 'shared'}{os.pathsep}{ROOT}",
     }
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.worker.doomed", point],
+        [sys.executable, "-m", "tests.worker.crashing_worker", point],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
@@ -62,7 +62,7 @@ def test_what_a_killed_worker_held_is_done_by_another(
     point: str, queue: Queue, engine_url: str, tables: TableNames
 ) -> None:
     receipt = put(queue)
-    process = start_doomed(point, engine_url, tables, queue.tenant)
+    process = start_crashing(point, engine_url, tables, queue.tenant)
     process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL
     assert recover(queue) == [(2, 2)]
@@ -74,7 +74,7 @@ def test_what_a_killed_worker_held_is_done_by_another(
 
 def test_a_worker_killed_after_its_ack_leaves_nothing_to_do(queue: Queue, engine_url: str, tables: TableNames) -> None:
     receipt = put(queue)
-    process = start_doomed("after-ack", engine_url, tables, queue.tenant)
+    process = start_crashing("after-ack", engine_url, tables, queue.tenant)
     process.communicate(timeout=120)
     assert recover(queue) == []
     assert status(queue, receipt.message_id).status is MessageStatus.DONE
@@ -85,7 +85,7 @@ def test_a_worker_frozen_past_its_lease_wakes_up_stale(
     point: str, queue: Queue, engine_url: str, tables: TableNames
 ) -> None:
     receipt = put(queue)
-    process = start_doomed(point, engine_url, tables, queue.tenant)
+    process = start_crashing(point, engine_url, tables, queue.tenant)
     os.waitpid(process.pid, os.WUNTRACED)
     assert recover(queue) == [(2, 2)]
     process.send_signal(signal.SIGCONT)

@@ -17,7 +17,7 @@ QUICK_S, SLOW_S, SLOW_ONE_IN = 0.05, (2.0, 4.5), 8
 def work(given: dict[str, Any], context: Context) -> dict[str, Any]:
     slow = given["n"] % SLOW_ONE_IN == 3
     time.sleep(random.uniform(*SLOW_S) if slow else random.uniform(0, QUICK_S))
-    match given["fate"]:
+    match given["behaviour"]:
         case "fails":
             raise ConnectionError("It never succeeds.")
         case "rejects":

@@ -15,18 +15,18 @@ from millrace.history.checker import Fault, HistoryRecord, Verdict
 from millrace.history.log import HistoryEvent
 from millrace.history.reader import LogRecords
 from millrace.model.message import DeadLetter
-from tests.proofs.chaos.faults import Kind
-from tests.proofs.chaos.senders import Sent, fate
+from tests.faults.schedule import FaultKind
+from tests.proofs.chaos.senders import Sent, behaviour
 
 DONE = re.compile(rb'"event":"done","at":(\d+)')
 
 
 @dataclass(frozen=True, slots=True)
-class Struck:
-    """A blow that was dealt."""
+class InjectedFault:
+    """A fault that was injected."""
 
     at: int  #: ms
-    kind: Kind
+    kind: FaultKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Report:
 
     verdict: Verdict
     sent: Sent
-    struck: Sequence[Struck]
-    recovery_ms: Mapping[Kind, int]
+    injected: Sequence[InjectedFault]
+    recovery_ms: Mapping[FaultKind, int]
     longest_life_ms: int
     canaries: int
     canaries_lost: int
@@ -57,7 +57,7 @@ class Report:
 
     def _rows(self) -> dict[str, str]:
         verdict, sent = self.verdict, self.sent
-        kinds = Counter(fault.kind for fault in self.struck)
+        kinds = Counter(fault.kind for fault in self.injected)
         good = {name: count for name, count in sent.answers.items() if name in ("200", "202")}
         bad = {name: count for name, count in sorted(sent.answers.items()) if name not in good}
         return {
@@ -73,7 +73,7 @@ class Report:
             "out of order": f"{verdict.count(Fault.OUT_OF_ORDER, Fault.VERSION_ORDER):,}",
             "posts repeated by their senders": f"{sent.repeats:,}",
             "posts not accepted": ", ".join(f"{name}: {count:,}" for name, count in bad.items()) or "0",
-            **{kind.value: self._struck(kind, kinds[kind]) for kind in Kind},
+            **{kind.value: self._injected(kind, kinds[kind]) for kind in FaultKind},
             "longest life of a message": f"{self.longest_life_ms / 1000:.1f} s",
             "drained after the last post": f"{self.drain_s:.1f} s",
             "runs · lines of history": f"{verdict.started:,} · {self.history_lines:,}",
@@ -81,7 +81,7 @@ class Report:
             "engines that came up and answered nothing, started again": f"{self.dumb:,}",
         }
 
-    def _struck(self, kind: Kind, count: int) -> str:
+    def _injected(self, kind: FaultKind, count: int) -> str:
         return f"{count}; longest until the next was done: {self.recovery_ms.get(kind, 0) / 1000:.1f} s"
 
 
@@ -103,12 +103,12 @@ class Followed:
             self.done_at = max([self.done_at, *done])
 
 
-def may_strike(kind: Kind, struck: Iterable[Struck], done_at: int) -> bool:
-    """Whether something was done since the last blow of this kind, and since the engine was killed.
+def may_inject(kind: FaultKind, injected: Iterable[InjectedFault], done_at: int) -> bool:
+    """Whether something was done since the last fault of this kind, and since the engine was killed.
 
     On a slow machine the stack would never come up otherwise, and nothing would be shown.
     """
-    return all(fault.at < done_at for fault in struck if fault.kind in (kind, Kind.KILL_ENGINE))
+    return all(fault.at < done_at for fault in injected if fault.kind in (kind, FaultKind.KILL_ENGINE))
 
 
 def read_history(logs: Path) -> tuple[list[HistoryRecord], LogRecords]:
@@ -121,11 +121,11 @@ def read_history(logs: Path) -> tuple[list[HistoryRecord], LogRecords]:
     return records, log
 
 
-def recoveries(records: Iterable[HistoryRecord], struck: Iterable[Struck]) -> dict[Kind, int]:
-    """For each kind of blow, the longest time from one to the next message that was done."""
+def recoveries(records: Iterable[HistoryRecord], injected: Iterable[InjectedFault]) -> dict[FaultKind, int]:
+    """For each kind of fault, the longest time from one to the next message that was done."""
     done = sorted(record.at for record in records if record.event is HistoryEvent.DONE)
-    longest: dict[Kind, int] = {}
-    for fault in struck:
+    longest: dict[FaultKind, int] = {}
+    for fault in injected:
         following = bisect_right(done, fault.at)
         if following < len(done):
             longest[fault.kind] = max(longest.get(fault.kind, 0), done[following] - fault.at)
@@ -160,12 +160,12 @@ def wrongs_of(
         number_of.update(dict.fromkeys(ids, n))
         missing = [message_id for message_id in ids if statuses.get(message_id, "missing") not in ("done", "dead")]
         wrongs += [f"{hook} {n} was accepted and is {statuses.get(m, 'missing')}: {m}" for m in missing]
-        if fate(n) in ("fails", "rejects"):
+        if behaviour(n) in ("fails", "rejects"):
             wrongs += [f"{hook} {n} can never succeed and is done" for m in ids if statuses.get(m) == "done"]
     for dead_letter in dead_letters:
         n = number_of.get(dead_letter.message.id, 0)
         lost_workers = any(attempt.error_type == "WorkerLost" for attempt in dead_letter.history)
-        if dead_letter.message.id in number_of and fate(n) in ("good", "stumbles") and not lost_workers:
+        if dead_letter.message.id in number_of and behaviour(n) in ("good", "stumbles") and not lost_workers:
             wrongs.append(f"{dead_letter.message.id} died of {dead_letter.error_type}: {dead_letter.error}")
     refused = {name: count for name, count in sent.answers.items() if name.startswith("4")}
     wrongs += [f"{count} posts were answered {name}: {sent.examples[name]}" for name, count in refused.items()]

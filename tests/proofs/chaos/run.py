@@ -37,14 +37,14 @@ from millrace.stores.dynamodb.client import dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.memory.queue import MemoryBlobs
+from tests.faults.schedule import FaultKind, PlannedFault, plan
 from tests.proofs.chaos.canary import Canary
-from tests.proofs.chaos.faults import Fault, Kind, plan
 from tests.proofs.chaos.report import (
     Followed,
+    InjectedFault,
     Report,
-    Struck,
     longest_life,
-    may_strike,
+    may_inject,
     read_history,
     recoveries,
     wrongs_of,
@@ -75,7 +75,7 @@ class Chaos:
         self.engine = Engine(home / "dynamodb")
         self.home = home
         self.sent = Sent()
-        self.struck: list[Struck] = []
+        self.injected: list[InjectedFault] = []
         self.dumb = 0
         self._held: list[tuple[float, Role]] = []  #: stopped, and until when
 
@@ -129,26 +129,26 @@ class Chaos:
                 self._mend_engine(canary)
                 followed.look()
                 for fault in [fault for fault in faults if fault.at_s <= passed]:
-                    if may_strike(fault.kind, self.struck, followed.done_at):
+                    if may_inject(fault.kind, self.injected, followed.done_at):
                         faults.remove(fault)
-                        self._deal(stack, fault)
+                        self._inject(stack, fault)
                 accepted = len(self.sent.accepted)
-                progress.update(task, completed=passed, description=f"{accepted} accepted, {len(self.struck)} blows")
+                progress.update(task, completed=passed, description=f"{accepted} accepted, {len(self.injected)} faults")
                 time.sleep(0.1)
         for sender in senders:
             sender.over.set()
         self._let_go(all_of_them=True)
         self.engine.wait_until_up()
 
-    def _deal(self, stack: Stack, fault: Fault) -> None:
-        if fault.kind is Kind.KILL_ENGINE:
+    def _inject(self, stack: Stack, fault: PlannedFault) -> None:
+        if fault.kind is FaultKind.KILL_ENGINE:
             dealt = self.engine.kill(fault.hold_s)
         else:
-            roles = stack.workers if fault.kind in (Kind.KILL_WORKER, Kind.STOP_WORKER) else stack.ingresses
-            stops = fault.kind in (Kind.STOP_WORKER, Kind.STOP_INGRESS)
+            roles = stack.workers if fault.kind in (FaultKind.KILL_WORKER, FaultKind.STOP_WORKER) else stack.ingresses
+            stops = fault.kind in (FaultKind.STOP_WORKER, FaultKind.STOP_INGRESS)
             dealt = self._hit(roles[fault.target], fault.hold_s if stops else None)
         if dealt:
-            self.struck.append(Struck(system_clock(), fault.kind))
+            self.injected.append(InjectedFault(system_clock(), fault.kind))
 
     def _hit(self, role: Role, hold_s: float | None) -> bool:
         if hold_s is None:
@@ -215,8 +215,8 @@ class Chaos:
         return Report(
             verdict,
             self.sent,
-            self.struck,
-            recoveries(records, self.struck),
+            self.injected,
+            recoveries(records, self.injected),
             longest_life(records),
             canaries=len(canary.acknowledged),
             canaries_lost=len(canary.lost()),

@@ -25,7 +25,7 @@ ACCEPTED = (200, 202)
 FATES = (("fails", 40), ("rejects", 60), ("stumbles", 12))
 
 
-def fate(n: int) -> str:
+def behaviour(n: int) -> str:
     return next((name for name, one_in in FATES if n % one_in == one_in - 1), "good")
 
 
@@ -81,7 +81,7 @@ class Sender(threading.Thread):
             self._post_until_accepted(n)
 
     def _post_until_accepted(self, n: int) -> None:
-        document = {"n": n, "key": self.key, "fate": fate(n), "pad": "x" * 300}
+        document = {"n": n, "key": self.key, "behaviour": behaviour(n), "pad": "x" * 300}
         body = json.dumps(document).encode()
         for number in range(1_000):
             if number:

@@ -17,10 +17,10 @@ from functions.ingress import report as ingress_report
 from millrace.history.checker import HistoryRecord
 from millrace.history.log import HistoryEvent
 from millrace.model.message import Attempt, DeadLetter
-from tests.proofs.chaos.faults import QUIET_S, Kind, plan
-from tests.proofs.chaos.report import Followed, Struck, longest_life, may_strike, recoveries, wrongs_of
+from tests.faults.schedule import QUIET_S, FaultKind, plan
+from tests.proofs.chaos.report import Followed, InjectedFault, longest_life, may_inject, recoveries, wrongs_of
 from tests.proofs.chaos.run import options
-from tests.proofs.chaos.senders import Sent, fate
+from tests.proofs.chaos.senders import Sent, behaviour
 from tests.proofs.chaos.settled_engine import SettledEngine
 
 
@@ -30,11 +30,11 @@ def test_a_plan_is_its_seeds_and_holds_every_kind_several_times() -> None:
 
     assert first == plan(7, 180, workers=3, ingresses=2, lease_s=3)
     assert first != plan(8, 180, workers=3, ingresses=2, lease_s=3)
-    counts = {kind: sum(fault.kind is kind for fault in first) for kind in Kind}
+    counts = {kind: sum(fault.kind is kind for fault in first) for kind in FaultKind}
     assert min(counts.values()) >= 2
-    assert counts[Kind.KILL_ENGINE] >= 3
+    assert counts[FaultKind.KILL_ENGINE] >= 3
     assert all(QUIET_S <= fault.at_s <= 180 - QUIET_S for fault in first)
-    assert all(fault.hold_s > 3 for fault in first if fault.kind in (Kind.STOP_WORKER, Kind.STOP_INGRESS))
+    assert all(fault.hold_s > 3 for fault in first if fault.kind in (FaultKind.STOP_WORKER, FaultKind.STOP_INGRESS))
 
 
 def test_a_run_is_bounded() -> None:
@@ -46,9 +46,13 @@ def test_a_run_is_bounded() -> None:
 # -- the figures --
 def test_recovery_is_from_a_fault_to_the_next_message_done() -> None:
     done = [HistoryRecord(at, HistoryEvent.DONE, "m", 1) for at in (100, 900, 1_500)]
-    struck = [Struck(50, Kind.KILL_WORKER), Struck(200, Kind.KILL_WORKER), Struck(1_000, Kind.KILL_ENGINE)]
+    injected = [
+        InjectedFault(50, FaultKind.KILL_WORKER),
+        InjectedFault(200, FaultKind.KILL_WORKER),
+        InjectedFault(1_000, FaultKind.KILL_ENGINE),
+    ]
 
-    assert recoveries(done, struck) == {Kind.KILL_WORKER: 700, Kind.KILL_ENGINE: 500}
+    assert recoveries(done, injected) == {FaultKind.KILL_WORKER: 700, FaultKind.KILL_ENGINE: 500}
 
 
 def test_the_longest_life_is_from_the_first_receipt_to_the_end() -> None:
@@ -59,16 +63,18 @@ def test_the_longest_life_is_from_the_first_receipt_to_the_end() -> None:
     assert longest_life(records) == 65
 
 
-def test_nothing_is_struck_again_before_something_was_done(tmp_path: Path) -> None:
+def test_nothing_is_injected_again_before_something_was_done(tmp_path: Path) -> None:
     followed = Followed(tmp_path)
     log = tmp_path / "worker0.1.log"
-    struck = [Struck(500, Kind.KILL_ENGINE), Struck(700, Kind.KILL_WORKER)]
+    injected = [InjectedFault(500, FaultKind.KILL_ENGINE), InjectedFault(700, FaultKind.KILL_WORKER)]
     answers = []
     for written in ("", '{"action":"history","event":"done","at":600', ',"x":1}\n', '"event":"done","at":800\n'):
         with log.open("a") as file:
             file.write(written)
         followed.look()
-        answers.append([may_strike(kind, struck, followed.done_at) for kind in (Kind.KILL_WORKER, Kind.STOP_INGRESS)])
+        answers.append(
+            [may_inject(kind, injected, followed.done_at) for kind in (FaultKind.KILL_WORKER, FaultKind.STOP_INGRESS)]
+        )
 
     assert answers == [[False, False], [False, False], [False, True], [True, True]]
 
@@ -92,7 +98,7 @@ def dead_letter(message_id: str, *errors: str) -> DeadLetter:
 
 
 def test_what_was_meant_to_end_so_is_no_wrong() -> None:
-    assert (fate(GOOD), fate(POISON)) == ("good", "fails")
+    assert (behaviour(GOOD), behaviour(POISON)) == ("good", "fails")
     statuses = {"a": "done", "b": "dead", "c": "dead"}
     dead_letters = [dead_letter("b", "ConnectionError"), dead_letter("c", *["WorkerLost"] * 8)]
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 LOOK_S = 0.05
-#: The self-killing stops after so many lives of a process, so that the work gets done.
-FATED_LIVES = 3
+#: A process crashes in so many of its lives at most, so that the work gets done.
+CRASHING_LIVES = 3
 GAVE_UP = 75
 
 
@@ -138,12 +138,12 @@ class Hammer:
         return self.plan.queue(self.own_client)
 
     def _start(self, number: int, incarnation: int) -> None:
-        fated = incarnation < FATED_LIVES and self.luck.random() < 0.7
+        crashes = incarnation < CRASHING_LIVES and self.luck.random() < 0.7
         assignment = replace(
             self.plan,
             number=number,
             incarnation=incarnation,
-            dies_at=self.luck.randrange(3, 60) if fated else None,
+            dies_at=self.luck.randrange(3, 60) if crashes else None,
             dies_after=self.luck.random() < 0.5,
         )
         process = multiprocessing.get_context("fork").Process(target=_work, args=(assignment, self.client), daemon=True)

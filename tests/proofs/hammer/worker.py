@@ -24,7 +24,7 @@ from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.interface import Store
 from millrace.stores.memory.queue import MemoryBlobs
-from tests.proofs.hammer.fate import FatedStore
+from tests.faults.crashes import CrashingStore
 from tests.proofs.hammer.journal import Journal, accepted_in
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Assignment:
         return self.folder / f"{self.number}.jsonl"
 
     def queue(self, client: DynamoDBClient) -> Queue:
-        store = FatedStore(DynamoStore(client, self.tables), dies_at=self.dies_at, after=self.dies_after)
+        store = CrashingStore(DynamoStore(client, self.tables), dies_at=self.dies_at, dies_after=self.dies_after)
         return Runtime(cast(Store, store), MemoryBlobs()).queue(self.tenant, self.spec())
 
     def spec(self) -> QueueSpec:

@@ -20,7 +20,7 @@ from millrace.stores.dynamodb.store import DynamoStore
 Answer = dict[str, Any]
 Send = Callable[..., Answer]
 #: What becomes of one request: gets the way to the engine, the operation and its arguments.
-Fault = Callable[[Send, str, dict[str, Any]], Answer]
+RequestFault = Callable[[Send, str, dict[str, Any]], Answer]
 WHERE = "http://engine"
 
 
@@ -50,7 +50,7 @@ def timed_out_before(_send: Send, _operation: str, _arguments: dict[str, Any]) -
 
 
 def timed_out_after(send: Send, _operation: str, arguments: dict[str, Any]) -> Answer:
-    """Applied (or refused by its condition), and nobody heard of it."""
+    """Applied, or refused by its condition: the answer is lost."""
     _apply(send, arguments)
     raise ReadTimeoutError(endpoint_url=WHERE)
 
@@ -73,7 +73,7 @@ def conflict(_send: Send, operation: str, arguments: dict[str, Any]) -> Answer:
     raise client_error(operation, "TransactionCanceledException", CancellationReasons=reasons)
 
 
-def cancelled(*codes: str) -> Fault:
+def cancelled(*codes: str) -> RequestFault:
     def fail(_send: Send, operation: str, _arguments: dict[str, Any]) -> Answer:
         reasons = [{"Code": code} for code in codes]
         raise client_error(operation, "TransactionCanceledException", CancellationReasons=reasons)
@@ -81,7 +81,7 @@ def cancelled(*codes: str) -> Fault:
     return fail
 
 
-def statements(**codes: str) -> Fault:
+def statements(**codes: str) -> RequestFault:
     """Statements of a batch that fail: `_1="ThrottlingError"` unsent, `_1="lost"` applied with its answer lost."""
     failing = {int(number[1:]): code for number, code in codes.items()}
 
@@ -90,15 +90,15 @@ def statements(**codes: str) -> Fault:
         wanted = arguments["Statements"]
         sent = [number for number in range(len(wanted)) if failing.get(number, "lost") == "lost"]
         answer = send(Statements=[wanted[number] for number in sent]) if sent else {"Responses": []}
-        heard = dict(zip(sent, answer["Responses"], strict=True))
+        answers = dict(zip(sent, answer["Responses"], strict=True))
         for number, code in failing.items():
-            heard[number] = {"Error": {"Code": "InternalServerError" if code == "lost" else code, "Message": code}}
-        return {**answer, "Responses": [heard[number] for number in range(len(wanted))]}
+            answers[number] = {"Error": {"Code": "InternalServerError" if code == "lost" else code, "Message": code}}
+        return {**answer, "Responses": [answers[number] for number in range(len(wanted))]}
 
     return fail
 
 
-def unread(leave: int) -> Fault:
+def unread(leave: int) -> RequestFault:
     """A batch read that leaves the last `leave` keys for later."""
 
     def fail(send: Send, operation: str, arguments: dict[str, Any]) -> Answer:
@@ -133,18 +133,18 @@ class Time:
         self.now += seconds
 
 
-class Faults:
+class FaultyClient:
     """A client of which the next requests fail as planned; those after them work."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._plan: deque[Fault] = deque()
-        self._always: Fault | None = None
+        self._plan: deque[RequestFault] = deque()
+        self._always: RequestFault | None = None
         self.time = Time()
         self.request_takes_s = 0.0
         self.sent: list[str] = []
 
-    def plan(self, *faults: Fault, always: Fault | None = None) -> None:
+    def plan(self, *faults: RequestFault, always: RequestFault | None = None) -> None:
         """The next requests meet these; every one after them `always`, where given."""
         self._plan = deque(faults)
         self._always = always
@@ -160,10 +160,10 @@ class Faults:
         return fault(getattr(self._client, operation), operation, arguments)
 
 
-class FaultyStore(DynamoStore):
+class StoreOnFaultyClient(DynamoStore):
     """The store over such a connection, with time and chance in the test's hand."""
 
-    def __init__(self, faults: Faults, names: TableNames, clock: Clock) -> None:
+    def __init__(self, faults: FaultyClient, names: TableNames, clock: Clock) -> None:
         self.faults = faults
         self.time = faults.time
         client: Any = faults

@@ -1,88 +1,20 @@
-"""Stores that lose answers, and a task that writes rows: time and chance are the test's."""
+"""A task of a bulk run that writes rows into one queue: time and chance are the test's."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from millrace.engine.queue import Queue, Runtime
-from millrace.model.errors import StoreUnavailable
 from millrace.model.ids import keyed_message_id
 from millrace.model.message import Draft, Entry
 from millrace.model.queue_spec import QueueSpec
 from millrace.spark.rows import Copy, Position, Reported, Row, RowOutcome
 from millrace.spark.writer import Writer, Writing
-from millrace.stores.interface import Store, Unknown
 from tests.conftest import Bench
-
-#: What becomes of one call: gets the way to the store and the arguments.
-Fault = Callable[[Callable[..., Any], tuple[Any, ...]], Any]
-SILENCE = StoreUnavailable("no answer")
-
-
-def works(call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    return call(*arguments)
-
-
-def lost(call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Applied, and nobody heard of it."""
-    return [Unknown(SILENCE) for _ in call(*arguments)]
-
-
-def unsent(_call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    return [Unknown(SILENCE) for _ in arguments[0]]
-
-
-def down(_call: Callable[..., Any], _arguments: tuple[Any, ...]) -> Any:
-    raise SILENCE
-
-
-def each(fates: Sequence[str]) -> Fault:
-    """A fault for each element of a list: `works`, `lost` or `unsent`."""
-
-    def fail(call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        items = arguments[0]
-        fate = [fates[number % len(fates)] for number in range(len(items))]
-        heard = iter(call([item for item, f in zip(items, fate, strict=True) if f != "unsent"], *arguments[1:]))
-        outcomes = [None if f == "unsent" else next(heard) for f in fate]
-        return [o if f == "works" else Unknown(SILENCE) for o, f in zip(outcomes, fate, strict=True)]
-
-    return fail
-
-
-class FaultyStore:
-    """A store of which the next calls of a method fail as planned."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._plans: dict[str, deque[Fault]] = {}
-        self._always: dict[str, Fault] = {}
-        self.calls: list[tuple[str, Any]] = []
-
-    def plan(self, method: str, *faults: Fault, always: Fault | None = None) -> None:
-        """The next calls meet these; every one after them `always`, where given."""
-        self._plans[method] = deque(faults)
-        self._always[method] = always or works
-
-    def heal(self) -> None:
-        self._plans, self._always = {}, {}
-
-    def asked(self, method: str) -> list[Any]:
-        """What each call of a method was given first."""
-        return [first for name, first in self.calls if name == method]
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._store, name)
-
-        def call(*arguments: Any, **named: Any) -> Any:
-            self.calls.append((name, arguments[0] if arguments else None))
-            plan = self._plans.get(name)
-            fault = plan.popleft() if plan else self._always.get(name, works)
-            return fault(lambda *a: method(*a, **named), arguments)
-
-        return call
+from tests.faults.store import FaultyStore
 
 
 class Task:

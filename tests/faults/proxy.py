@@ -1,4 +1,4 @@
-"""DynamoDB Local as it is on a bad day: writes that happen and are not told of, throttling, clients that die."""
+"""A proxy in front of DynamoDB Local: batches whose answer is lost, throttling, clients killed in mid-request."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
-#: Says what becomes of the n-th batch of writes: "" (nothing), "lost", "cut", "throttle", "some", "kill".
-Plan = Callable[[int, list[dict[str, Any]]], str]
+BatchFault = Literal["works", "lost", "cut", "throttled", "some throttled", "kill"]
+#: Says what becomes of the n-th batch of writes: applied with a 500 for an answer (lost) or with the connection cut.
+Plan = Callable[[int, list[dict[str, Any]]], BatchFault]
 THROTTLED = {"Code": "ProvisionedThroughputExceeded", "Message": "slow down"}
 
 
 class FaultyEngine:
-    """A proxy in front of DynamoDB Local; only batches of writes come to harm."""
+    """Only batches of writes fail; all else goes through."""
 
     def __init__(self, engine_url: str, plan: Plan) -> None:
         self.done: Counter[str] = Counter()
@@ -57,7 +58,8 @@ class FaultyEngine:
 
     def serve(self, request: BaseHTTPRequestHandler) -> None:
         body = request.rfile.read(int(request.headers["Content-Length"]))
-        fault, statements = "", []
+        fault: BatchFault = "works"
+        statements: list[dict[str, Any]] = []
         if request.headers["X-Amz-Target"].endswith("BatchExecuteStatement"):
             statements = json.loads(body)["Statements"]
             with self._lock:
@@ -67,11 +69,11 @@ class FaultyEngine:
         if fault == "kill":
             self._kill_client(request)
             return
-        if fault == "throttle":
+        if fault == "throttled":
             answer = {"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}
             _answer(request, 400, json.dumps(answer).encode())
             return
-        if fault == "some":
+        if fault == "some throttled":
             self._throttle_some(request, statements)
             return
         status, answer_body = self._forward(request, body)
@@ -83,7 +85,7 @@ class FaultyEngine:
             _answer(request, status, answer_body)
 
     def _throttle_some(self, request: BaseHTTPRequestHandler, statements: list[dict[str, Any]]) -> None:
-        """Every second statement is turned away, the others happen: the answer is 200 all the same."""
+        """Every second statement is throttled, the others are applied: the answer is 200 all the same."""
         status, answer = self._forward(request, json.dumps({"Statements": statements[::2]}).encode())
         parts = iter(json.loads(answer)["Responses"])
         mixed = [next(parts) if n % 2 == 0 else {"Error": THROTTLED} for n in range(len(statements))]
