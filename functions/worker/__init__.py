@@ -1,1 +1,1 @@
-"""The worker: the function that works off queues."""
+"""The worker: the function that drains queues."""

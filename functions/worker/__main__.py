@@ -12,7 +12,7 @@ from millrace.worker.process import Process
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m functions.worker", description="Work off queues until stopped.")
+    parser = argparse.ArgumentParser(prog="python -m functions.worker", description="Drain queues until stopped.")
     parser.add_argument("--tenant", help="only this tenant's queues")
     parser.add_argument("--queue", action="append", default=[], help="only this queue; may be given again")
     given = parser.parse_args(arguments)

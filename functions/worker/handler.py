@@ -10,17 +10,16 @@ from aws_lambda_powertools.logging import Logger
 
 from millrace.worker.deployment import drainer_from
 from millrace.worker.drainer import QueueDrainer
-from millrace.worker.events import read_event
-from millrace.worker.gauges import emit_gauges
+from millrace.worker.metrics import emit_gauges
 from millrace.worker.time_left import TimeLeft
-from millrace.worker.wakeup import handle_wakeup
+from millrace.worker.wakeup import handle_wakeup, read_event
 
 #: The parent of the library's own logger, so that its lines are structured too.
 logger = Logger(service="millrace")
 
 
 class LambdaContext(Protocol):
-    """What of Lambda's context is used here."""
+    """The part of Lambda's context that is used here."""
 
     def get_remaining_time_in_millis(self) -> int: ...
 
@@ -32,13 +31,13 @@ def drainer() -> QueueDrainer:
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Attend to one wake-up. Threads that hang in a handler cannot be ended: then the process goes, for a fresh one."""
-    wake = read_event(event)
-    if wake.sweep:
+    """Handle one wake-up. Threads stuck in a handler cannot be ended: then the process ends, for a fresh one."""
+    wakeup = read_event(event)
+    if wakeup.sweep:
         emit_gauges(drainer())
-    drained = handle_wakeup(drainer(), wake, TimeLeft(context.get_remaining_time_in_millis))
+    results = handle_wakeup(drainer(), wakeup, TimeLeft(context.get_remaining_time_in_millis))
     drainer().runtime.credits.give_back()
-    if any(found.reason == "stuck" for found in drained):
-        logger.error("Every thread hangs in a handler; this process ends.", extra={"action": "process_stuck"})
+    if any(result.reason == "stuck" for result in results):
+        logger.error("Every thread is stuck in a handler; this process ends.", extra={"action": "process_stuck"})
         raise SystemExit(1)
-    return {"drained": sum(found.counts["started"] for found in drained)}
+    return {"drained": sum(result.counts["started"] for result in results)}

@@ -12,7 +12,7 @@ from millrace.engine.enqueue import Receipt, enqueue
 from millrace.engine.queue import Queue
 from millrace.model.message import Draft
 from millrace.worker import Worker, WorkerSettings
-from millrace.worker.worker import Drained
+from millrace.worker.worker import DrainResult
 
 AT_ONCE = WorkerSettings(concurrency=4, patience_ms=0, linger_ms=0, heartbeat=False)
 
@@ -24,7 +24,7 @@ def worker(queue: Queue, handler: Callable[..., Any], **given: Any) -> Worker:
     return Worker(queue, handler, settings=settings, **given)
 
 
-def drain(queue: Queue, handler: Callable[..., Any], **given: Any) -> Drained:
+def drain(queue: Queue, handler: Callable[..., Any], **given: Any) -> DrainResult:
     return worker(queue, handler, **given).run()
 
 

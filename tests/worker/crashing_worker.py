@@ -19,16 +19,16 @@ from millrace.model.queue_spec import Jitter, QueueSpec, RetryPolicy
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.memory.queue import MemoryBlobs
-from millrace.worker import Context, Worker, WorkerSettings, runners, worker
+from millrace.worker import Context, Worker, WorkerSettings, endings, worker
 from tests.faults.crashes import after, before, die, freeze
 
 LEASE_S = 2.0
 #: The function at which it dies or freezes, before it or after it.
 STEPS: dict[str, tuple[ModuleType, str, Callable[..., Any], Callable[[], None]]] = {
     "after-claim": (worker, "claim", after, die),
-    "before-ack": (runners, "ack", before, die),
-    "after-ack": (runners, "ack", after, die),
-    "frozen-before-ack": (runners, "ack", before, freeze),
+    "before-ack": (endings, "ack", before, die),
+    "after-ack": (endings, "ack", after, die),
+    "frozen-before-ack": (endings, "ack", before, freeze),
 }
 
 

@@ -8,8 +8,7 @@ from itertools import cycle
 
 import pytest
 
-from millrace.worker.targets.address import AddressGuard, AddressRefused
-from millrace.worker.targets.connections import guarded_pools
+from millrace.worker.targets.address import AddressGuard, AddressRefused, guarded_pools
 
 PRIVATE = [
     "127.0.0.1",

@@ -11,7 +11,7 @@ from millrace.engine.status import status
 from millrace.model.message import Draft, Entry
 from millrace.model.queue_spec import Jitter, Ordering, RetryPolicy
 from millrace.worker import Context
-from millrace.worker.breaker import FAILURES, FIRST_MS, LONGEST_MS, Breakers, probe_wait
+from millrace.worker.breaker import FAILURES, FIRST_MS, MAX_MS, Breakers, probe_wait
 from millrace.worker.controls import Snooze
 from tests.conftest import Bench
 from tests.worker.conftest import drain
@@ -42,7 +42,7 @@ class Endpoint:
 
     def drain(self) -> int:
         before = self.calls
-        drain(self.queue, self, concurrency=1, gate=self.breakers)
+        drain(self.queue, self, concurrency=1, breakers=self.breakers)
         return self.calls - before
 
 
@@ -85,8 +85,8 @@ def test_one_probe_over_all_workers(bench: Bench, endpoint: Endpoint) -> None:
     endpoint.drain()
     other = Endpoint(bench.queue(runtime=bench.another_process(), delivery=endpoint.queue.spec.delivery))
     bench.clock.forward(FIRST_MS)
-    assert endpoint.breakers.passage(endpoint.queue).limit == 1
-    assert other.breakers.passage(other.queue).limit == 0
+    assert endpoint.breakers.allowance().limit == 1
+    assert other.breakers.allowance().limit == 0
 
 
 def test_a_probe_that_succeeds_closes_the_breaker_for_everyone(bench: Bench, endpoint: Endpoint) -> None:
@@ -101,7 +101,7 @@ def test_a_probe_that_succeeds_closes_the_breaker_for_everyone(bench: Bench, end
 def test_probes_come_less_and_less_often() -> None:
     waits = [probe_wait(level) for level in range(8)]
     assert waits == [5_000, 10_000, 20_000, 40_000, 60_000, 60_000, 60_000, 60_000]
-    assert max(waits) == LONGEST_MS
+    assert max(waits) == MAX_MS
 
 
 def test_a_success_in_between_keeps_it_closed(bench: Bench) -> None:
@@ -129,7 +129,7 @@ def test_in_a_fifo_queue_a_failed_probe_is_charged(bench: Bench) -> None:
 
 def test_a_breaker_of_a_target_that_is_no_longer_defined_holds_nothing(bench: Bench, endpoint: Endpoint) -> None:
     endpoint.drain()
-    assert Breakers(endpoint.queue, ["command:Other.Thing"]).passage(endpoint.queue).limit > 1
+    assert Breakers(endpoint.queue, ["command:Other.Thing"]).allowance().limit > 1
 
 
 def test_an_open_breaker_shows_in_the_statistics(bench: Bench, endpoint: Endpoint) -> None:

@@ -53,7 +53,7 @@ def recover(queue: Queue) -> list[tuple[int, int]]:
         runs.append((context.attempt, context.version))
         return b"by the other"
 
-    Worker(queue, handle, settings=WorkerSettings(patience_ms=20_000, look_ms=20)).run()
+    Worker(queue, handle, settings=WorkerSettings(patience_ms=20_000, poll_ms=20)).run()
     return runs
 
 

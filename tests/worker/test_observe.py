@@ -12,9 +12,9 @@ from millrace.engine.enqueue import enqueue_all
 from millrace.model.message import Draft
 from millrace.model.queue_spec import RetryPolicy
 from millrace.worker import Context, Reject
-from millrace.worker.counts import KEPT, Counting
-from millrace.worker.middleware import Handler
-from millrace.worker.observe import emit_metrics, logging_middleware, spread, tracing_middleware
+from millrace.worker.counts import SAMPLE_SIZE, RunCounter
+from millrace.worker.metrics import emit_metrics, spread
+from millrace.worker.middleware import Handler, logging_middleware, tracing_middleware
 from tests.conftest import Bench
 from tests.worker.conftest import drain, put
 
@@ -138,12 +138,12 @@ def test_each_run_is_a_subsegment_below_the_invocations(memory_bench: Bench) -> 
 
 
 def test_a_long_drain_keeps_a_bounded_sample() -> None:
-    counting = Counting()
-    for value in range(20 * KEPT):
+    counting = RunCounter()
+    for value in range(20 * SAMPLE_SIZE):
         counting.started(value)
     kept = counting.counts().latencies_ms
-    assert len(kept) <= KEPT
-    assert abs(sorted(kept)[len(kept) // 2] - 10 * KEPT) < KEPT
+    assert len(kept) <= SAMPLE_SIZE
+    assert abs(sorted(kept)[len(kept) // 2] - 10 * SAMPLE_SIZE) < SAMPLE_SIZE
 
 
 def test_spread_keeps_the_ends() -> None:

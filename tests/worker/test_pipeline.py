@@ -330,7 +330,7 @@ def test_a_run_that_had_the_workers_whole_time_is_charged(bench: Bench) -> None:
     def handle(context: Context) -> None:
         bench.clock.forward(58_500)
         left[0] = 1_500
-        job.pipeline.nudge()
+        job.pipeline.halt()
         go_on.wait(30)
 
     job = worker(queue, handle, time_left=TimeLeft(lambda: left[0]))

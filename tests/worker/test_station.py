@@ -16,11 +16,9 @@ from millrace.engine.status import MessageStatus, status
 from millrace.model.errors import InvalidField
 from millrace.worker import Commands
 from millrace.worker.drainer import QueueDrainer, WakeRequest
-from millrace.worker.events import Wake, read_event, wake_event
 from millrace.worker.slots import slot_count, take_slot
-from millrace.worker.targets.command import CommandDelivery
 from millrace.worker.time_left import TimeLeft
-from millrace.worker.wakeup import handle_wakeup
+from millrace.worker.wakeup import Wakeup, handle_wakeup, read_event, wake_event
 from tests.conftest import Bench
 from tests.worker.conftest import AT_ONCE, put
 from tests.worker.definitions import TYPE, compiled
@@ -42,7 +40,7 @@ class Yard:
         self.before: Any = lambda n: None
         commands = Commands()
         commands.command("Thing.Do")(self._do)
-        deliveries = {TargetKind.COMMAND: CommandDelivery(commands)}
+        deliveries = {TargetKind.COMMAND: commands.deliver}
         self.drainer = QueueDrainer(bench.another_process(), compiled(QUEUES), deliveries, AT_ONCE, **given)  # type: ignore[arg-type]
 
     def _do(self, given: dict[str, int]) -> None:
@@ -72,7 +70,7 @@ def sample(name: str) -> dict[str, Any]:
 def test_many_stream_records_of_one_queue_are_one_drain() -> None:
     event = sample("worker-stream.json")
     event["Records"] *= 50
-    assert read_event(event) == Wake((WakeRequest("default", "WebhookIngress"),))
+    assert read_event(event) == Wakeup((WakeRequest("default", "WebhookIngress"),))
 
 
 def test_only_entries_that_appeared_wake() -> None:
@@ -81,18 +79,18 @@ def test_only_entries_that_appeared_wake() -> None:
     changed = {**record, "eventName": "MODIFY"}
     message = {**record, "dynamodb": {"Keys": {"pk": {"S": "M#abc"}, "sk": {"S": "M"}}}}
     waiting = {**record, "dynamodb": {"Keys": {**keys, "sk": {"S": "W#0000000000001#x"}}}}
-    assert read_event({"Records": [changed, message, {}]}) == Wake()
-    assert read_event({"Records": [waiting]}) == Wake((WakeRequest("default", "WebhookIngress"),))
+    assert read_event({"Records": [changed, message, {}]}) == Wakeup()
+    assert read_event({"Records": [waiting]}) == Wakeup((WakeRequest("default", "WebhookIngress"),))
 
 
 def test_the_schedule_asks_for_a_sweep() -> None:
-    assert read_event(sample("worker-schedule.json")) == Wake(sweep=True)
+    assert read_event(sample("worker-schedule.json")) == Wakeup(sweep=True)
 
 
 def test_a_call_names_one_queue_and_can_be_read_back() -> None:
-    assert read_event(sample("worker-queue.json")) == Wake((WakeRequest("default", "WebhookIngress"),))
+    assert read_event(sample("worker-queue.json")) == Wakeup((WakeRequest("default", "WebhookIngress"),))
     wake_request = WakeRequest("t", "Q", 3, fanned=True)
-    assert read_event(wake_event(wake_request)) == Wake((wake_request,))
+    assert read_event(wake_event(wake_request)) == Wakeup((wake_request,))
 
 
 @pytest.mark.parametrize("event", [{}, {"tenant": "t"}, {"queue": "Q"}, {"tenant": 1, "queue": 2}])
@@ -118,16 +116,13 @@ def test_a_kept_slot_outlives_its_lease_and_a_forgotten_one_does_not(bench: Benc
     queue = yard.queue("Others")
     kept = take_slot(queue, 10)
     assert kept is not None
-    lost: list[int] = []
-    kept.on_lost = lambda: lost.append(1)
     for _ in range(5):
         bench.clock.forward(20_000)
-        kept.keep()
+        assert kept.renew()
         assert take_slot(queue, 10) is None
     bench.clock.forward(31_000)
     assert take_slot(queue, 10) is not None
-    kept.keep()
-    assert lost == [1]
+    assert not kept.renew()
 
 
 def test_without_a_free_slot_a_worker_goes_away(bench: Bench, yard: Yard) -> None:
@@ -198,7 +193,7 @@ def test_a_wake_up_for_several_queues_drains_each(yard: Yard) -> None:
     yard.put(1)
     yard.put(2, "Others")
     handle_wakeup(
-        yard.drainer, Wake((yard.wake_request(), yard.wake_request("Others"), yard.wake_request("Api"))), TimeLeft()
+        yard.drainer, Wakeup((yard.wake_request(), yard.wake_request("Others"), yard.wake_request("Api"))), TimeLeft()
     )
     assert sorted(yard.seen) == [1, 2]
 
@@ -208,19 +203,19 @@ def test_other_queues_get_a_worker_of_their_own_where_one_can_be_called(bench: B
     yard = Yard(bench, invoke_worker=called.append)
     yard.put(1)
     yard.put(2, "Others")
-    handle_wakeup(yard.drainer, Wake((yard.wake_request(), yard.wake_request("Others"))), TimeLeft())
+    handle_wakeup(yard.drainer, Wakeup((yard.wake_request(), yard.wake_request("Others"))), TimeLeft())
     assert (yard.seen, called) == ([1], [yard.wake_request("Others")])
 
 
 def test_a_queue_that_is_not_defined_is_passed_over(yard: Yard) -> None:
-    assert handle_wakeup(yard.drainer, Wake((yard.wake_request("Gone"),)), TimeLeft()) == []
+    assert handle_wakeup(yard.drainer, Wakeup((yard.wake_request("Gone"),)), TimeLeft()) == []
 
 
 def test_the_sweep_finds_what_nobody_was_woken_for(memory_yard: Yard) -> None:
     memory_yard.put(1)
     memory_yard.put(2, "Others")
     memory_yard.put(3, "Api")
-    handle_wakeup(memory_yard.drainer, Wake(sweep=True), TimeLeft())
+    handle_wakeup(memory_yard.drainer, Wakeup(sweep=True), TimeLeft())
     assert sorted(memory_yard.seen) == [1, 2]
 
 
@@ -228,14 +223,14 @@ def test_the_sweep_looks_after_paused_queues_and_starts_nothing(memory_bench: Be
     old = memory_yard.put(1)
     pause(memory_yard.queue(), "operator")
     memory_bench.clock.forward(5 * 86_400_000)
-    handle_wakeup(memory_yard.drainer, Wake(sweep=True), TimeLeft())
+    handle_wakeup(memory_yard.drainer, Wakeup(sweep=True), TimeLeft())
     assert memory_yard.seen == []
     assert status(memory_yard.queue(), old).status is MessageStatus.DEAD
 
 
 def test_an_idle_deployment_costs_one_query(memory_bench: Bench, memory_yard: Yard) -> None:
     memory_yard.put(1)
-    handle_wakeup(memory_yard.drainer, Wake(sweep=True), TimeLeft())
+    handle_wakeup(memory_yard.drainer, Wakeup(sweep=True), TimeLeft())
     memory_yard.drainer.runtime.credits.give_back()
     reads: list[str] = []
     real = memory_bench.store.read_lane
@@ -246,13 +241,13 @@ def test_an_idle_deployment_costs_one_query(memory_bench: Bench, memory_yard: Ya
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_bench.store, "read_lane", counted)
-        handle_wakeup(memory_yard.drainer, Wake(sweep=True), TimeLeft())
+        handle_wakeup(memory_yard.drainer, Wakeup(sweep=True), TimeLeft())
     assert not reads
 
 
 def test_with_little_time_left_the_sweep_leaves_the_rest_to_the_next(memory_yard: Yard) -> None:
     message_id = memory_yard.put(1)
-    handle_wakeup(memory_yard.drainer, Wake(sweep=True), TimeLeft(lambda: 5_000))
+    handle_wakeup(memory_yard.drainer, Wakeup(sweep=True), TimeLeft(lambda: 5_000))
     assert status(memory_yard.queue(), message_id).status is MessageStatus.READY
 
 

@@ -23,7 +23,6 @@ from millrace.worker import Commands, Context, Reject, Retry
 from millrace.worker.breaker import FAILURES
 from millrace.worker.drainer import QueueDrainer, WakeRequest
 from millrace.worker.targets.chain import QueueDelivery
-from millrace.worker.targets.command import CommandDelivery
 from millrace.worker.targets.http import HttpDelivery, HttpSettings, retry_after_s
 from millrace.worker.targets.lambda_function import LambdaDelivery
 from millrace.worker.targets.request import Deliver
@@ -43,7 +42,7 @@ class Rig:
         self.definitions = compiled(queues)
         self.commands = Commands()
         kinds: dict[TargetKind, Deliver] = {
-            TargetKind.COMMAND: CommandDelivery(self.commands),
+            TargetKind.COMMAND: self.commands.deliver,
             TargetKind.QUEUE: QueueDelivery(self.definitions.queue),
         }
         kinds |= {TargetKind(name): delivery for name, delivery in deliveries.items()}
@@ -237,7 +236,7 @@ def test_a_rejecting_target_does_not_keep_the_others_from_their_work(bench: Benc
 def test_a_handlers_own_document_and_the_targets_progress_do_not_mix(bench: Bench) -> None:
     rig = Several(bench)
     rig.commands = Commands()
-    rig.drainer.deliveries = {TargetKind.COMMAND: CommandDelivery(rig.commands)}
+    rig.drainer.deliveries = {TargetKind.COMMAND: rig.commands.deliver}
     seen: list[dict[str, Any]] = []
 
     def one(_given: Any, context: Context) -> None:

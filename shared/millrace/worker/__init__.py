@@ -1,23 +1,23 @@
-"""Work: claim, run, commit, in one pipeline; and the targets that the work is done on.
+"""The worker: claim, run and commit in one pipeline; and the targets that messages are delivered to.
 
 fetch (batch claim) ─► buffer ─► run (bounded threads) ─► commit (batch ack)
                                     │ middleware ► handler ► targets
-          keeper: heartbeat · execution timeout · slot
+          heartbeat: extends claims · execution timeout · slot
 
 Worker(queue, handler).run()                      drains one queue with any handler
-Station(runtime, definitions, …).drain(…)         drains it with the targets of its definition
+QueueDrainer(runtime, definitions, …).drain(…)    drains it with the targets of its definition
 """
 
 from millrace.worker.commands import Commands, command
 from millrace.worker.context import Context
 from millrace.worker.controls import ExecutionTimeout, Reject, Retry, Snooze
 from millrace.worker.time_left import TimeLeft
-from millrace.worker.worker import Drained, Worker, WorkerSettings
+from millrace.worker.worker import DrainResult, Worker, WorkerSettings
 
 __all__ = [
     "Commands",
     "Context",
-    "Drained",
+    "DrainResult",
     "ExecutionTimeout",
     "Reject",
     "Retry",

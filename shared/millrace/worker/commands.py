@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from millrace.model.errors import NotFound
 from millrace.worker.context import Context
+from millrace.worker.targets.request import TargetRequest
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -34,6 +35,11 @@ class Commands:
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._functions))
 
+    def deliver(self, context: Context, request: TargetRequest) -> Any:
+        """The `command` target: call the named function with the rendered input."""
+        context.input = request.given
+        return self.run(request.destination, request.given, context)
+
     def run(self, name: str, given: Any, context: Context) -> Any:
         """Call a command. Raises NotFound for a name that no module registered."""
         function = self._functions.get(name)
@@ -53,7 +59,7 @@ command = BUNDLE.command
 
 
 def load_commands(modules: Iterable[str]) -> Commands:
-    """Import the modules that register commands; the registry with all of them."""
+    """Import the modules that register commands; returns the registry with all of them."""
     for module in modules:
         import_module(module)
     return BUNDLE

@@ -1,4 +1,4 @@
-"""What a handler gets besides the message: its fencing token, its attempt, its time, its state."""
+"""What a handler gets: the message, its fencing token, attempt and deadline, and its workflow state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ else:
     _Adapter = logging.LoggerAdapter
 
 log = logging.getLogger("millrace.worker")
-#: In the stored document, under this: what the targets of the message have come to. Handlers do not see it.
+#: In the stored workflow state, the outcome of each target is under this name. Handlers do not see it.
 TARGETS = "$targets"
 
 
@@ -33,26 +33,26 @@ class RunLogger(_Adapter):
 
 
 class StateAccess:
-    """The message's workflow document as JSON, readable and writable only while the claim is live."""
+    """The message's workflow state as JSON, readable and writable only while the claim is live."""
 
     def __init__(self, queue: Queue, entry: Entry) -> None:
         self._queue = queue
         self._entry = entry
         self._version: int | None = None
-        self._document: dict[str, Any] = {}
+        self._state: dict[str, Any] = {}
 
     def read(self) -> dict[str, Any]:
-        """The document; empty when none was written. Raises StaleClaim. One read and one query."""
+        """The state; empty when none was written. Raises StaleClaim. One read and one query."""
         self._load()
-        return {name: value for name, value in self._document.items() if name != TARGETS}
+        return {name: value for name, value in self._state.items() if name != TARGETS}
 
-    def write(self, document: Mapping[str, Any]) -> None:
-        """Replace the document. Raises StaleClaim, or StaleState; then nothing was written. Four write units and up."""
+    def write(self, state: Mapping[str, Any]) -> None:
+        """Replace the state. Raises StaleClaim, or StaleState; then nothing was written. Four write units and up."""
         kept = {TARGETS: self._targets()} if self._targets() else {}
-        self._store({**document, **kept})
+        self._store({**state, **kept})
 
     def targets(self) -> dict[str, Any]:
-        """What the message's targets have come to in earlier runs."""
+        """The outcome of each target in earlier runs."""
         return dict(self._targets())
 
     def write_targets(self, progress: Mapping[str, Any]) -> None:
@@ -60,20 +60,20 @@ class StateAccess:
 
     def _targets(self) -> dict[str, Any]:
         self._load()
-        found: dict[str, Any] = self._document.get(TARGETS, {})
+        found: dict[str, Any] = self._state.get(TARGETS, {})
         return found
 
     def _load(self) -> None:
         if self._version is None:
             found = read_workflow_state(self._queue, self._entry)
             self._version = found.version
-            self._document = json.loads(found.content) if found.content else {}
+            self._state = json.loads(found.content) if found.content else {}
 
-    def _store(self, document: dict[str, Any]) -> None:
+    def _store(self, state: dict[str, Any]) -> None:
         self._load()
-        content = json.dumps(document, separators=(",", ":")).encode()
+        content = json.dumps(state, separators=(",", ":")).encode()
         self._version = write_workflow_state(self._queue, self._entry, content, self._version or 0).version
-        self._document = document
+        self._state = state
 
 
 class Context:
@@ -134,7 +134,7 @@ class Context:
 
     @property
     def state(self) -> StateAccess:
-        """The message's own document, kept from run to run."""
+        """The message's workflow state, kept from run to run."""
         if self._state is None:
             self._state = StateAccess(self._queue, self._claim.entry)
         return self._state

@@ -1,4 +1,4 @@
-"""What a handler may raise to say how its message goes on. Any other exception is a failed run."""
+"""What a handler may raise to say what becomes of its message. Any other exception is a failed run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 
 class Control(Exception):
-    """A handler's word on its message."""
+    """How a handler says what becomes of its message."""
 
 
 class Retry(Control):
@@ -31,7 +31,7 @@ class Reject(Control):
 
 
 class Snooze(Control):
-    """Not now: the message comes back at a time, or after so many seconds, and no attempt is charged.
+    """Not now: the message comes back at a time or after some seconds, and no attempt is charged.
 
     A message can be snoozed until it grows too old; then it is a dead letter, reason `expired`.
     """
@@ -55,10 +55,7 @@ class Snooze(Control):
 
 
 class ExecutionTimeout(Exception):
-    """A run took longer than the queue's execution timeout; whatever it still gives is discarded."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"The run took longer than {seconds:g} s.")
+    """A run took longer than it may; whatever it still returns is discarded."""
 
 
 def _millis(duration: float | timedelta) -> int:

@@ -1,4 +1,4 @@
-"""What a worker counts while it drains a queue: a few additions under a lock, handed to metrics at the end."""
+"""What a worker counts while it drains a queue: a few additions under a lock, given to metrics at the end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 #: Timings kept one by one; beyond that every second one goes, so that a long drain stays small.
-KEPT = 2_000
+SAMPLE_SIZE = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Counts:
 
 
 class _Sample:
-    """At most KEPT values, evenly spread over all that came."""
+    """At most SAMPLE_SIZE values, evenly spread over all that were added."""
 
     def __init__(self) -> None:
         self.values: list[int] = []
@@ -35,13 +35,13 @@ class _Sample:
         self._seen += 1
         if self._seen % self._every == 0:
             self.values.append(value)
-            if len(self.values) >= KEPT:
+            if len(self.values) >= SAMPLE_SIZE:
                 self.values = self.values[::2]
                 self._every *= 2
 
 
-class Counting:
-    """Counts that every thread of a worker adds to."""
+class RunCounter:
+    """What every thread of a worker adds to."""
 
     def __init__(self) -> None:
         self._lock = Lock()

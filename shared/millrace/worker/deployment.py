@@ -1,4 +1,4 @@
-"""A station on AWS, from the environment: what the worker function and the worker process share."""
+"""A drainer on AWS, from the environment: what the worker function and the worker process share."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from millrace.stores.dynamodb.minimal_client import minimal_client
 from millrace.worker.commands import load_commands
 from millrace.worker.context import Context
 from millrace.worker.drainer import InvokeWorker, QueueDrainer, WakeRequest
-from millrace.worker.events import wake_event
-from millrace.worker.middleware import Middleware
-from millrace.worker.observe import emit_metrics, log_drained, logging_middleware, tracing_middleware
+from millrace.worker.metrics import emit_metrics, log_drain
+from millrace.worker.middleware import Middleware, logging_middleware, tracing_middleware
 from millrace.worker.targets.chain import QueueDelivery
-from millrace.worker.targets.command import CommandDelivery
 from millrace.worker.targets.request import Deliver, TargetRequest
+from millrace.worker.wakeup import wake_event
 from millrace.worker.worker import WorkerSettings
 
 #: A Lambda target may take as long as a Lambda can.
-LONGEST_INVOCATION_S = 900.0
+MAX_INVOCATION_S = 900.0
 
 
-class Late:
+class LazyDelivery:
     """A delivery that is made when it is first needed: its imports are paid by the queues that use it."""
 
     def __init__(self, make: Any) -> None:
@@ -40,11 +39,11 @@ class Late:
 
 
 def drainer_from(environment: Mapping[str, str], *, runtime: Runtime | None = None) -> QueueDrainer:
-    """A station as the environment describes it.
+    """A drainer as the environment describes it.
 
     COMMANDS                   modules that register commands, comma-separated
     WORKER_CONCURRENCY         runs at the same time in one worker (10)
-    WORKER_FUNCTION            the worker's own name, to call more of them; unset: nobody is called
+    WORKER_FUNCTION            the worker's own name, to invoke more of them; unset: none is invoked
     TARGET_SIGNING_SECRETS     references of the secrets that sign http targets, comma-separated
     TARGET_FOLLOW_REDIRECTS    "1" to follow them
     TARGET_ALLOW_LOOPBACK      "1" in development only
@@ -60,7 +59,7 @@ def drainer_from(environment: Mapping[str, str], *, runtime: Runtime | None = No
         WorkerSettings(concurrency=int(environment.get("WORKER_CONCURRENCY", "10"))),
         middleware=_middleware(environment),
         invoke_worker=_invoke_worker(environment.get("WORKER_FUNCTION", "")),
-        emit=(emit_metrics, log_drained),
+        emit=(emit_metrics, log_drain),
     )
 
 
@@ -68,10 +67,10 @@ def deliveries_from(environment: Mapping[str, str], definitions: Definitions) ->
     """One delivery for each kind of target."""
     commands = load_commands(_listed(environment, "COMMANDS"))
     return {
-        TargetKind.COMMAND: CommandDelivery(commands),
+        TargetKind.COMMAND: commands.deliver,
         TargetKind.QUEUE: QueueDelivery(definitions.queue),
-        TargetKind.HTTP: Late(lambda: _http(environment)),
-        TargetKind.LAMBDA: Late(_lambda),
+        TargetKind.HTTP: LazyDelivery(lambda: _http(environment)),
+        TargetKind.LAMBDA: LazyDelivery(_lambda),
     }
 
 
@@ -91,7 +90,7 @@ def _http(environment: Mapping[str, str]) -> Deliver:
 def _lambda() -> Deliver:
     from millrace.worker.targets.lambda_function import LambdaDelivery
 
-    return LambdaDelivery(lambda_client(LONGEST_INVOCATION_S))
+    return LambdaDelivery(lambda_client(MAX_INVOCATION_S))
 
 
 def _middleware(environment: Mapping[str, str]) -> tuple[Middleware, ...]:
@@ -103,7 +102,7 @@ def _middleware(environment: Mapping[str, str]) -> tuple[Middleware, ...]:
 
 
 def _invoke_worker(function: str) -> InvokeWorker | None:
-    """Calls another worker: an asynchronous invocation of the worker's own function."""
+    """Starts another worker: an asynchronous invocation of the worker's own function."""
     if not function:
         return None
 

@@ -1,4 +1,4 @@
-"""The keeper: one thread that extends claims, ends runs that take too long, and keeps the worker's slot.
+"""The heartbeat: one thread that extends claims, ends runs that take too long, and renews the worker's slot.
 
 Claims are extended at a third of the lease, all in one batch. A claim that was lost, or that could not be extended
 before it ran out by this clock, cancels its run: the context's `cancelled` is set and the result is discarded.
@@ -10,77 +10,72 @@ hanging target gets no more parallel calls than it may. When every place is take
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from threading import Condition, Thread
 
 from millrace.engine.finish import extend
 from millrace.engine.queue import Queue
 from millrace.model.errors import MillraceError, StaleClaim
-from millrace.worker.controls import ExecutionTimeout
-from millrace.worker.counts import Counting
-from millrace.worker.outcome import Failed
+from millrace.worker.endings import Endings
 from millrace.worker.pipeline import Pipeline
-from millrace.worker.run import Run, Stage
+from millrace.worker.slots import SlotLease
+from millrace.worker.time_left import TimeLeft
 
 #: How often runs are checked against their timeout.
 CHECK_MS = 500
+#: A slot lost means that another worker has this one's place: finish quickly.
+LOST_SLOT_GRACE_S = 5.0
 
 
 class Heartbeat:
-    """Keeps what a worker holds. `beat` and `check` are also there for tests to call."""
+    """Keeps what a worker holds. Tests call `beat` and `check` themselves."""
 
     def __init__(
-        self,
-        queue: Queue,
-        pipeline: Pipeline,
-        counting: Counting,
-        *,
-        end: Callable[[Run, Failed], None],
-        release_rest: Callable[[], None],
-        on_stuck: Callable[[], None],
-        keep_slot: Callable[[], None],
+        self, queue: Queue, pipeline: Pipeline, endings: Endings, time_left: TimeLeft, slot: SlotLease | None
     ) -> None:
         self._queue = queue
         self._pipeline = pipeline
-        self._counting = counting
-        self._end = end
-        self._release_rest = release_rest
-        self._on_stuck = on_stuck
-        self._keep_slot = keep_slot
+        self._endings = endings
+        self._time = time_left
+        self._slot = slot
         self._beat_ms = max(1, queue.spec.lease_ms // 3)
-        self._beaten_at = queue.now()
-        self._turn = Condition()
+        self._last_beat = queue.now()
+        self._wake = Condition()
         self._stopped = False
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        self._thread = Thread(target=self._keep, name="millrace-keeper", daemon=True)
+        self._thread = Thread(target=self._run, name="millrace-heartbeat", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        with self._turn:
+        with self._wake:
             self._stopped = True
-            self._turn.notify_all()
+            self._wake.notify_all()
         if self._thread:
             self._thread.join()
 
-    def _keep(self) -> None:
+    def _run(self) -> None:
         timeout_ms = int(self._queue.spec.execution_timeout_seconds * 1000)
         pause = min(self._beat_ms, CHECK_MS, max(10, timeout_ms // 2)) / 1000
         while True:
-            with self._turn:
+            with self._wake:
                 if not self._stopped:
-                    self._turn.wait(pause)
+                    self._wake.wait(pause)
                 if self._stopped:
                     return
             self.check()
-            if self._queue.now() - self._beaten_at >= self._beat_ms:
+            if self._queue.now() - self._last_beat >= self._beat_ms:
                 self.beat()
 
+    def check(self) -> None:
+        """End runs that are past their execution timeout."""
+        self._endings.time_out()
+
     def beat(self) -> None:
-        """Extend every claim held, in batches, and the slot."""
-        self._beaten_at = self._queue.now()
-        self._keep_slot()
+        """Renew the slot, and extend every claim held, in batches."""
+        self._last_beat = self._queue.now()
+        if self._slot and not self._slot.renew():
+            self._time.stop(LOST_SLOT_GRACE_S, "slot lost")
         runs = self._pipeline.held()
         if not runs:
             return
@@ -92,28 +87,4 @@ class Heartbeat:
             if not isinstance(answer, MillraceError):
                 run.entry = answer
             elif isinstance(answer, StaleClaim) or not run.live(self._queue.now()):
-                self._lose(run)
-
-    def _lose(self, run: Run) -> None:
-        stage = self._pipeline.lose(run)
-        if stage is None:
-            return
-        run.cancelled.set()
-        self._counting.count("lost")
-        if self._pipeline.fifo:
-            self._release_rest()
-        if stage is Stage.RUNNING:
-            self._stuck()
-
-    def check(self) -> None:
-        """End runs that are past their execution timeout."""
-        for run in self._pipeline.overdue(self._queue.now()):
-            run.cancelled.set()
-            self._counting.count("timed_out")
-            self._stuck()
-            error = ExecutionTimeout(self._queue.spec.execution_timeout_seconds)
-            self._end(run, Failed(type(error).__name__, str(error)))
-
-    def _stuck(self) -> None:
-        if self._pipeline.gave_up() >= self._pipeline.concurrency:
-            self._on_stuck()
+                self._endings.lose(run)

@@ -1,7 +1,9 @@
 """What a worker holds, and in which stage: the one place that its threads share, behind one lock.
 
-    BUFFERED ──► RUNNING ──► FINISHING ──► gone
-        └── released          └── ack waits here for its batch
+    BUFFERED ──► RUNNING ──► FINISHING ──► GONE
+        └─────────────────────┘ └── an ack waits here for its batch
+
+Whoever moves a run to FINISHING (`take…`) owns its ending, and nobody else can take it then.
 
 Everything is bounded: at most `concurrency` run, about two batches are buffered, and a fetch waits while more than
 a few batches of acks are unwritten.
@@ -10,29 +12,59 @@ a few batches of acks are unwritten.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from threading import Condition, Lock
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from threading import Condition, Event, Lock
 
+from millrace.engine.claim import Claim
 from millrace.engine.queue import Queue
+from millrace.model.message import Entry
 from millrace.model.queue_spec import Ordering
-from millrace.worker.run import Run, Stage
-from millrace.worker.time_left import Wait
+from millrace.worker.time_left import TimeLeft, Wait
 
 #: Claims of one fetch, and acks of one commit: what one batch request carries.
 BATCH = 25
 #: Acks that may wait to be written before no more is fetched.
-UNWRITTEN = 4 * BATCH
+MAX_UNWRITTEN = 4 * BATCH
+
+
+class Stage(Enum):
+    """How far a run has come; changed only under the pipeline's lock."""
+
+    BUFFERED = 1
+    RUNNING = 2
+    FINISHING = 3  #: its ending is being written
+    GONE = 4
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A claim, and how far it has come."""
+
+    claim: Claim
+    entry: Entry  #: the claim's entry with the newest extension
+    start_at: int = 0  #: under a rate limit: not before this
+    stage: Stage = Stage.BUFFERED
+    started_at: int = 0
+    deadline: int = 0
+    result: bytes = b""
+    cancelled: Event = field(default_factory=Event)
+
+    def live(self, now: int, margin_ms: int = 0) -> bool:
+        """The claim holds by the worker's own clock."""
+        return self.entry.until - margin_ms > now
 
 
 class Pipeline:
     """Runs by stage. Every method is one step under the lock; the waits give it up."""
 
-    def __init__(self, queue: Queue, concurrency: int, wait: Wait, stopped: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, queue: Queue, concurrency: int, time_left: TimeLeft, wait: Wait) -> None:
         self.fifo = queue.spec.ordering is Ordering.FIFO
         self.concurrency = 1 if self.fifo else concurrency
         self._queue = queue
         self._wait = wait
-        self._stopped = stopped
+        self._time = time_left
         self._lock = Lock()
         self._startable = Condition(self._lock)
         self._move = Condition(self._lock)
@@ -44,19 +76,18 @@ class Pipeline:
         self._waiting_runners = 0
         self._ahead = 0  #: the fetch is woken when no more than this is buffered
         self.stuck = 0  #: threads whose run was given up but has not come back
-        self.ended = 0  #: runs out of the pipeline, however they ended
         self._closed = False
         self._halted = False
         self.moves = 0  #: counts up with every move, so that none is missed between a look and a wait
 
     # -- fetch --------------------------------------------------------------------------------------------------
     def room(self, ahead: int) -> int:
-        """How many more may be claimed now: 0 while enough is waiting to run."""
+        """How many more may be claimed now: 0 while enough is buffered."""
         with self._lock:
             self._ahead = ahead
             if self.fifo:
                 return 0 if self._held else BATCH
-            if len(self._buffer) > ahead or len(self._finished) + self._writing > UNWRITTEN:
+            if len(self._buffer) > ahead or len(self._finished) + self._writing > MAX_UNWRITTEN:
                 return 0
             unfinished = len(self._held) - len(self._finished) - self._writing + self.stuck
             return min(BATCH, max(0, self.concurrency + 2 * ahead - unfinished))
@@ -89,11 +120,6 @@ class Pipeline:
             self._halted = True
             self._moved()
 
-    def nudge(self) -> None:
-        """Let whoever waits for a move look again."""
-        with self._lock:
-            self._moved()
-
     def _made_room(self) -> None:
         """Wake the fetch only when it may have something to do: it would be woken for every message otherwise."""
         if len(self._buffer) <= self._ahead or not self._held:
@@ -114,7 +140,7 @@ class Pipeline:
         """The next run to start, waiting for one and for its turn under the rate limit; None at the end."""
         with self._lock:
             while True:
-                if self._buffer and not self._halted and not self._stopped():
+                if self._buffer and not self._halted and not self._time.stopped:
                     early = self._buffer[0].start_at - self._queue.now()
                     if early <= 0:
                         run = self._buffer.popleft()
@@ -145,13 +171,13 @@ class Pipeline:
             self._writing += 1
             return True
 
-    def came_back(self) -> None:
+    def thread_returned(self) -> None:
         """A thread whose run was given up is free again."""
         with self._lock:
             self.stuck -= 1
             self._moved()
 
-    def gave_up(self) -> int:
+    def thread_stuck(self) -> int:
         """A thread is stuck in a run that no longer counts; how many are now."""
         with self._lock:
             self.stuck += 1
@@ -161,14 +187,13 @@ class Pipeline:
         """These have ended, or are not ours any more."""
         with self._lock:
             for run in runs:
-                if self._held.pop(run.entry.token, None) is not None:
-                    self.ended += 1
+                self._held.pop(run.entry.token, None)
                 self._writing -= run.stage is Stage.FINISHING
                 run.stage = Stage.GONE
             self._made_room()
 
-    def unstarted(self) -> list[Run]:
-        """Take everything out of the buffer, to be released."""
+    def take_unstarted(self) -> list[Run]:
+        """Own the endings of everything that has not started."""
         with self._lock:
             runs = [run for run in self._buffer if run.stage is Stage.BUFFERED]
             self._buffer.clear()
@@ -178,7 +203,7 @@ class Pipeline:
             return runs
 
     # -- commit -------------------------------------------------------------------------------------------------
-    def finished(self, run: Run) -> None:
+    def await_ack(self, run: Run) -> None:
         """A run is done: its ack goes with the next batch."""
         with self._lock:
             self._writing -= 1
@@ -187,7 +212,7 @@ class Pipeline:
             if lone or len(self._finished) == 1:
                 self._committable.notify()
 
-    def commit_batch(self, linger_s: float) -> list[Run] | None:
+    def next_ack_batch(self, linger_s: float) -> list[Run] | None:
         """Up to a batch of done runs: at once when nothing else is under way, else after a short linger."""
         with self._lock:
             while not self._finished:
@@ -202,13 +227,13 @@ class Pipeline:
             self._writing += len(batch)
             return batch
 
-    # -- keep ---------------------------------------------------------------------------------------------------
+    # -- hold ---------------------------------------------------------------------------------------------------
     def held(self) -> list[Run]:
         with self._lock:
             return list(self._held.values())
 
-    def overdue(self, now: int) -> list[Run]:
-        """Take runs past their execution timeout: their ending is the caller's now."""
+    def take_overdue(self, now: int) -> list[Run]:
+        """Own the endings of runs past their execution timeout."""
         with self._lock:
             late = [run for run in self._held.values() if run.stage is Stage.RUNNING and run.deadline <= now]
             for run in late:
@@ -216,8 +241,8 @@ class Pipeline:
             self._writing += len(late)
             return late
 
-    def lose(self, run: Run) -> Stage | None:
-        """A claim is lost: its result will not count. The stage it was in; None when its ending was under way."""
+    def take_lost(self, run: Run) -> Stage | None:
+        """Drop a run whose claim is lost. The stage it was in; None when its ending was under way already."""
         with self._lock:
             stage = run.stage
             if stage not in (Stage.BUFFERED, Stage.RUNNING):
@@ -226,7 +251,6 @@ class Pipeline:
                 self._buffer.remove(run)
             run.stage = Stage.GONE
             self._held.pop(run.entry.token, None)
-            self.ended += 1
             self._moved()
             return stage
 

@@ -1,6 +1,6 @@
 """A worker as a process of its own: for a laptop, a container or a test. SIGTERM and Ctrl-C end it in order.
 
-It works off every queue that has a target and holds anything, each in a thread, and looks for new work a few times a
+It drains every queue that has a target and holds anything, each in a thread, and polls for new work a few times a
 second; the sweep runs once a minute.
 """
 
@@ -15,38 +15,38 @@ from millrace.model.clock import MINUTE
 from millrace.model.errors import MillraceError
 from millrace.worker.context import log
 from millrace.worker.drainer import QueueDrainer, WakeRequest
-from millrace.worker.events import Wake
 from millrace.worker.time_left import TimeLeft
-from millrace.worker.wakeup import handle_wakeup
+from millrace.worker.wakeup import Wakeup, handle_wakeup
 
 #: How long runs have to finish after SIGTERM: less than what most supervisors wait before SIGKILL.
 GRACE_S = 25.0
-LOOK_S = 0.2
+POLL_S = 0.2
 
 
 class Process:
-    """Runs until it is told to stop."""
+    """Runs until it is stopped."""
 
     def __init__(self, drainer: QueueDrainer, *, tenant: str | None = None, queues: Iterable[str] = ()) -> None:
         self._drainer = drainer
         self._tenant = tenant
         self._only = frozenset(queues)
         self._time = TimeLeft()
-        self._turn = Condition()
+        self._changed = Condition()
         self._threads: dict[tuple[str, str], Thread] = {}
         self._swept_at = drainer.runtime.clock()
 
     def run(self) -> None:
         """Work until `stop`, then let what runs finish."""
-        self._time.tell(self._wake)
-        while not self._time.stopped:
-            try:
-                self._look()
-            except MillraceError as error:
-                log.warning("The queues could not be listed.", extra={"action": "look_failed", "error": str(error)})
-            with self._turn:
-                if not self._time.stopped:
-                    self._turn.wait(LOOK_S)
+        with self._time.on_stop(self._wake):
+            while not self._time.stopped:
+                try:
+                    self._poll()
+                except MillraceError as error:
+                    fields = {"action": "list_queues_failed", "error": str(error)}
+                    log.warning("The queues could not be listed.", extra=fields)
+                with self._changed:
+                    if not self._time.stopped:
+                        self._changed.wait(POLL_S)
         for thread in self._threads.values():
             thread.join()
         self._drainer.runtime.credits.give_back()
@@ -67,10 +67,10 @@ class Process:
             signal.signal(number, stop)
 
     def _wake(self) -> None:
-        with self._turn:
-            self._turn.notify_all()
+        with self._changed:
+            self._changed.notify_all()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Start a thread for every queue with work that has none."""
         for state in self._drainer.runtime.store.list_all_queue_states():
             mine = self._tenant in (None, state.tenant) and (not self._only or state.queue in self._only)
@@ -83,7 +83,7 @@ class Process:
                 self._threads[key].start()
         if self._drainer.runtime.clock() - self._swept_at >= MINUTE:
             self._swept_at = self._drainer.runtime.clock()
-            handle_wakeup(self._drainer, Wake(sweep=True), self._time)
+            handle_wakeup(self._drainer, Wakeup(sweep=True), self._time)
 
     def _handle_wakeup(self, wake_request: WakeRequest) -> None:
-        handle_wakeup(self._drainer, Wake((wake_request,)), self._time)
+        handle_wakeup(self._drainer, Wakeup((wake_request,)), self._time)

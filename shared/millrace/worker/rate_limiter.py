@@ -1,4 +1,4 @@
-"""The queue's rate limit, held across all of its workers: starts are reserved in blocks from one shared clock.
+"""The queue's rate limit, held across all of its workers: starts are reserved in blocks on one shared schedule.
 
 The generic cell rate algorithm: the queue's state holds the time at which the next start is due. A worker moves it
 on by as many starts as it has messages (one conditional write a block) and starts each at its own time. A start
@@ -16,7 +16,7 @@ from millrace.engine.queue import Queue
 BLOCK_MS = 500
 #: A start may be so late for its reserved time.
 SLACK_MS = 100
-#: Tries at the shared clock before the block is given up; workers that lose go back to waiting.
+#: Tries to reserve before the block is given up; workers that lose go back to waiting.
 TRIES = 6
 
 

@@ -1,14 +1,13 @@
 """Slots: the places that a queue has for workers, so that all of them together keep to `max_concurrency`.
 
-A queue has ceil(max_concurrency / concurrency of a worker) slots, leased for a lease and kept by the heartbeat; each
+A queue has ceil(max_concurrency / concurrency of a worker) slots, leased for a lease and renewed by the heartbeat; each
 slot stands for its share of the concurrency. So never more than `max_concurrency` runs hold live claims through
-workers; only a worker that lost its lease (frozen, cut off) may still be at one, and that run is fenced off. One
+workers; only a worker that lost its lease (frozen, cut off) may still be in one, and that run is fenced off. One
 write to take a slot, one a heartbeat, one to free it. Consumers of the HTTP API are not counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from millrace.engine.queue import Queue
@@ -26,33 +25,30 @@ def slot_count(queue: Queue, per_worker: int) -> int:
 
 
 @dataclass(slots=True)
-class HeldSlot:
-    """A slot in a worker's hand."""
+class SlotLease:
+    """A slot that this worker holds."""
 
     queue: Queue
     slot: Slot
     concurrency: int
-    on_lost: Callable[[], None] = lambda: None
 
-    def keep(self) -> None:
-        """Heartbeat; a slot that another worker took meanwhile ends this one."""
+    def renew(self) -> bool:
+        """Hold the slot for another lease; False when another worker has it now."""
         now = self.queue.now()
         longer = replace(self.slot, until=now + self.queue.spec.lease_ms)
         try:
-            kept = self.queue.store.take_slot(self.queue.tenant, self.queue.spec.name, longer, now)
+            renewed = self.queue.store.take_slot(self.queue.tenant, self.queue.spec.name, longer, now)
         except StoreUnavailable:
-            kept = self.slot.until > now
-            longer = self.slot
-        if kept:
+            return self.slot.until > now
+        if renewed:
             self.slot = longer
-        else:
-            self.on_lost()
+        return renewed
 
     def free(self) -> None:
         self.queue.store.free_slot(self.queue.tenant, self.queue.spec.name, self.slot)
 
 
-def take_slot(queue: Queue, per_worker: int, first: int = 0) -> HeldSlot | None:
+def take_slot(queue: Queue, per_worker: int, first: int = 0) -> SlotLease | None:
     """A free slot, looked for from `first` onwards and around; None when every one is held."""
     count = slot_count(queue, per_worker)
     token = random_token(queue.runtime.entropy)
@@ -62,5 +58,5 @@ def take_slot(queue: Queue, per_worker: int, first: int = 0) -> HeldSlot | None:
         slot = Slot(number, token, now + queue.spec.lease_ms)
         if queue.store.take_slot(queue.tenant, queue.spec.name, slot, now):
             share = min(per_worker, queue.spec.max_concurrency - number * per_worker)
-            return HeldSlot(queue, slot, share)
+            return SlotLease(queue, slot, share)
     return None

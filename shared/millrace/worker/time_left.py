@@ -1,9 +1,10 @@
-"""How long a worker may still go on: a Lambda's remaining time, a process's grace, or for ever."""
+"""How long a worker may still go on: a Lambda's remaining time, a process's grace, or without end."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Condition, Lock
 
 #: Milliseconds left; None for no end.
@@ -27,7 +28,7 @@ class TimeLeft:
         self._monotonic = monotonic
         self._lock = Lock()
         self._end: float | None = None
-        self._told: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
         self.reason = ""
 
     @classmethod
@@ -50,22 +51,28 @@ class TimeLeft:
             end = self._monotonic() + grace_s
             self._end = end if self._end is None else min(self._end, end)
             self.reason = self.reason or reason
-            told = list(self._told)
-        for tell in told:
-            tell()
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener()
 
     def mark(self, reason: str) -> None:
-        """The part of `stop` that takes no lock, for a signal's handler: nothing more starts from here on."""
+        """The part of `stop` that takes no lock, for a signal handler: nothing more starts from here on."""
         self.reason = self.reason or reason
 
     @property
     def stopped(self) -> bool:
         return bool(self.reason)
 
-    def tell(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when `stop` is called."""
+    @contextmanager
+    def on_stop(self, listener: Callable[[], None]) -> Iterator[None]:
+        """Within the block, `stop` calls `listener`; at once where the time is over already."""
         with self._lock:
-            self._told.append(listener)
-            stopped = bool(self.reason)
+            self._listeners.append(listener)
+            stopped = self.stopped
         if stopped:
             listener()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listeners.remove(listener)

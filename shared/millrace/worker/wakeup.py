@@ -1,4 +1,8 @@
-"""Attend to a wake-up: drain the queues that it names, or look after all of them.
+"""Wake-ups of the worker: the table's stream, the schedule, or a call for one queue; read, and handled.
+
+{"Records": [{"eventSource": "aws:dynamodb", …}]}     entries appeared: their queues, each once
+{"source": "aws.events", …} or {"sweep": true}        every minute: sweep every queue, and drain those with work
+{"tenant": "t", "queue": "Q", "slot": 0}              one queue
 
 A wake-up is only a hint. What fails here is logged and left to the next minute's sweep: raising would make Lambda
 repeat the same stream records and hold up those behind them.
@@ -6,16 +10,19 @@ repeat the same stream records and hold up those behind them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
 
 from millrace.engine.sweep import sweep
-from millrace.model.errors import MillraceError
+from millrace.model.errors import InvalidField, MillraceError
+from millrace.model.keys import READY, WAITING, owner_of
 from millrace.model.queue_state import QueueState
 from millrace.worker.context import log
 from millrace.worker.drainer import QueueDrainer, WakeRequest
-from millrace.worker.events import Wake
 from millrace.worker.time_left import TimeLeft
-from millrace.worker.worker import Drained
+from millrace.worker.worker import DrainResult
 
 #: Queues swept at the same time.
 SWEEPERS = 4
@@ -23,21 +30,68 @@ SWEEPERS = 4
 SWEEP_RESERVE_MS = 15_000
 
 
-def handle_wakeup(drainer: QueueDrainer, wake: Wake, time_left: TimeLeft) -> list[Drained]:
+@dataclass(frozen=True, slots=True)
+class Wakeup:
+    """What a worker was woken for: some queues, or a sweep over all of them."""
+
+    requests: tuple[WakeRequest, ...] = ()
+    sweep: bool = False
+
+
+def read_event(event: Mapping[str, Any]) -> Wakeup:
+    """What an event asks for. Raises InvalidField for an unknown one."""
+    if "Records" in event:
+        return Wakeup(_requests(event["Records"]))
+    if event.get("sweep") is True or event.get("source") in ("aws.events", "aws.scheduler"):
+        return Wakeup(sweep=True)
+    if isinstance(event.get("tenant"), str) and isinstance(event.get("queue"), str):
+        slot = event.get("slot", 0)
+        number = slot if isinstance(slot, int) and slot >= 0 else 0
+        return Wakeup((WakeRequest(event["tenant"], event["queue"], number, fanned=event.get("fanned") is True),))
+    raise InvalidField("event", "asks for nothing known", "stream records, a schedule, or a tenant and queue")
+
+
+def _requests(records: list[Mapping[str, Any]]) -> tuple[WakeRequest, ...]:
+    """The queues of entries that appeared; many records of one queue are one drain."""
+    found: dict[tuple[str, str], WakeRequest] = {}
+    for record in records:
+        keys = record.get("dynamodb", {}).get("Keys", {})
+        pk, sk = keys.get("pk", {}).get("S", ""), keys.get("sk", {}).get("S", "")
+        is_entry = pk.startswith("Q#") and pk.count("#") == 3 and sk.startswith((READY, WAITING))
+        if record.get("eventName") == "INSERT" and is_entry:
+            tenant, queue = owner_of(pk)
+            found.setdefault((tenant, queue), WakeRequest(tenant, queue))
+    return tuple(found.values())
+
+
+def wake_event(wake_request: WakeRequest) -> dict[str, Any]:
+    """The event that calls a worker for one queue: the inverse of `read_event`."""
+    return {
+        "tenant": wake_request.tenant,
+        "queue": wake_request.queue,
+        "slot": wake_request.slot,
+        "fanned": wake_request.fanned,
+    }
+
+
+def handle_wakeup(drainer: QueueDrainer, wakeup: Wakeup, time_left: TimeLeft) -> list[DrainResult]:
     """Do what a wake-up asks for: the first queue here, every other by a worker of its own."""
-    queues = _swept(drainer, time_left) if wake.sweep else [s for s in wake.queues if drainer.works_on(s.queue)]
-    if not queues:
+    if wakeup.sweep:
+        requests = _sweep_all(drainer, time_left)
+    else:
+        requests = [request for request in wakeup.requests if drainer.works_on(request.queue)]
+    if not requests:
         return []
-    here, others = queues[0], queues[1:]
+    here, others = requests[0], requests[1:]
     if drainer.invoke_worker is not None:
         for wake_request in others:
             drainer.invoke_worker(wake_request)
         others = []
-    drained = [_drain(drainer, wake_request, time_left) for wake_request in (here, *others)]
-    return [found for found in drained if found is not None]
+    results = [_drain(drainer, wake_request, time_left) for wake_request in (here, *others)]
+    return [result for result in results if result is not None]
 
 
-def _drain(drainer: QueueDrainer, wake_request: WakeRequest, time_left: TimeLeft) -> Drained | None:
+def _drain(drainer: QueueDrainer, wake_request: WakeRequest, time_left: TimeLeft) -> DrainResult | None:
     try:
         return drainer.drain(wake_request, time_left)
     except MillraceError as error:
@@ -51,8 +105,8 @@ def _drain(drainer: QueueDrainer, wake_request: WakeRequest, time_left: TimeLeft
         return None
 
 
-def _swept(drainer: QueueDrainer, time_left: TimeLeft) -> list[WakeRequest]:
-    """Sweep every queue that holds anything; those with work that may be due. An empty deployment costs one query."""
+def _sweep_all(drainer: QueueDrainer, time_left: TimeLeft) -> list[WakeRequest]:
+    """Sweep every queue that holds anything; returns those with work that may be due. Idle costs one query."""
     states = [state for state in drainer.runtime.store.list_all_queue_states() if _needs_sweep(drainer, state)]
     with ThreadPoolExecutor(SWEEPERS, thread_name_prefix="sweep") as pool:
         list(pool.map(lambda state: _sweep(drainer, state, time_left), states))

@@ -1,8 +1,10 @@
-"""A worker: drains one queue with one handler until nothing is due, its time is short, or it is told to stop.
+"""A worker: drains one queue with one handler until nothing is due, its time is short, or it is stopped.
 
-The calling thread fetches: it claims the next batch while earlier ones run. Runners execute the handler, at most as
-many as the queue's concurrency; the committer acks what is done in batches; the keeper extends claims. A worker is
-used once.
+The calling thread fetches: it claims the next batch while earlier ones run. Runners call the handler, at most as
+many as the queue's concurrency; the committer acks what is done in batches; the heartbeat extends claims. A worker is
+used once. Calls go one way:
+
+    Worker ──► Runners, Heartbeat ──► Endings ──► Pipeline
 
 A first-in-first-out queue is run by one lane: each message starts only after the ack of the one before it was
 confirmed, and when one does not succeed the rest of its batch is released.
@@ -10,43 +12,40 @@ confirmed, and when one does not succeed the rest of its batch is released.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from millrace.engine.claim import Claimed, claim
 from millrace.engine.counters import flush
-from millrace.engine.finish import release
 from millrace.engine.queue import Queue
-from millrace.model.errors import MillraceError, StoreUnavailable
+from millrace.model.errors import StoreUnavailable
 from millrace.model.ids import random_token
-from millrace.worker.context import log
-from millrace.worker.counts import Counting, Counts
-from millrace.worker.gate import OPEN_GATE, Gate
+from millrace.worker.breaker import Allowance, Breakers
+from millrace.worker.counts import Counts, RunCounter
+from millrace.worker.endings import Endings
 from millrace.worker.heartbeat import Heartbeat
-from millrace.worker.middleware import Handler, Middleware, chain
-from millrace.worker.outcome import Failed
-from millrace.worker.pipeline import BATCH, Pipeline
+from millrace.worker.middleware import Handler, Middleware, wrap
+from millrace.worker.pipeline import BATCH, Pipeline, Run
 from millrace.worker.rate_limiter import RateLimiter
-from millrace.worker.run import Run
 from millrace.worker.runners import Runners
+from millrace.worker.slots import SlotLease
 from millrace.worker.time_left import TimeLeft, Wait, real_wait
 
 #: So much work is claimed ahead of what runs: a little more than the time of one fetch.
 AHEAD_S = 0.25
-MOST_AHEAD = 2 * BATCH
+MAX_AHEAD = 2 * BATCH
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """How a worker goes about it. The queue's own promises are in its definition."""
+    """How a worker works. What the queue promises is in its definition."""
 
     concurrency: int = 10  #: runs at the same time in this worker
     stop_claiming_ms: int = 10_000  #: with less time left than this, nothing more is claimed
-    last_ms: int = 2_000  #: with less time left than this, runs still going are given up
+    cut_ms: int = 2_000  #: with less time left than this, runs still going are given up
     patience_ms: int = 20_000  #: wait for work that becomes due within this; 0 ends as soon as nothing is due now
-    look_ms: int = 250  #: while waiting, look for new work this often
+    poll_ms: int = 250  #: while waiting, poll for new work this often
     linger_ms: int = 4  #: an ack waits so long for others to share its request
-    stuck_grace_s: float = 5.0
+    stuck_grace_s: float = 5.0  #: when every thread is stuck, the others' time to finish
     heartbeat: bool = True  #: off only in tests, which beat by hand
 
 
@@ -54,11 +53,11 @@ DEFAULTS = WorkerSettings()
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
+class DrainResult:
     """How a drain ended."""
 
     counts: Counts
-    next_at: int | None  #: when something more becomes due, as far as was seen; None for nothing in sight
+    next_at: int | None  #: when something more becomes due, as far as was seen; None when nothing is in sight
     stuck: int = 0  #: threads still in a handler that was given up
     reason: str = "idle"
 
@@ -74,39 +73,32 @@ class Worker:
         settings: WorkerSettings = DEFAULTS,
         middleware: tuple[Middleware, ...] = (),
         time_left: TimeLeft | None = None,
-        gate: Gate = OPEN_GATE,
-        keep_slot: Callable[[], None] = lambda: None,
+        breakers: Breakers | None = None,
+        slot: SlotLease | None = None,
         owner: str = "",
         wait: Wait = real_wait,
     ) -> None:
         self._queue = queue
         self._settings = settings
         self._time = time_left or TimeLeft()
-        self._gate = gate
+        self._breakers = breakers
         self.owner = owner or f"worker-{random_token(queue.runtime.entropy)[:10]}"
         spec = queue.spec
         self._rate_limiter = RateLimiter(queue, spec.rate_per_second) if spec.rate_per_second else None
-        self._counting = Counting()
-        self.pipeline = Pipeline(
-            queue, min(settings.concurrency, spec.max_concurrency), wait, lambda: self._time.stopped
-        )
+        self._counter = RunCounter()
+        concurrency = min(slot.concurrency if slot else settings.concurrency, spec.max_concurrency)
+        self.pipeline = Pipeline(queue, concurrency, self._time, wait)
+        self._endings = Endings(queue, self.pipeline, self._counter, self._time, settings.stuck_grace_s)
         self._runners = Runners(
             queue,
             self.pipeline,
-            self._counting,
-            chain(middleware, handler),
+            self._endings,
+            self._counter,
+            wrap(handler, middleware),
             self._rate_limiter,
             settings.linger_ms / 1000,
         )
-        self.heartbeat = Heartbeat(
-            queue,
-            self.pipeline,
-            self._counting,
-            end=self._runners.end,
-            release_rest=self._release_unstarted,
-            on_stuck=lambda: self._time.stop(settings.stuck_grace_s, "stuck"),
-            keep_slot=keep_slot,
-        )
+        self.heartbeat = Heartbeat(queue, self.pipeline, self._endings, self._time, slot)
         self._next_at: int | None = None
         self._began = queue.now()
         self._idle_since = 0
@@ -115,18 +107,17 @@ class Worker:
         """Claim nothing more, give back what has not started, let what runs finish within `grace_s`."""
         self._time.stop(grace_s, reason)
 
-    def run(self) -> Drained:
+    def run(self) -> DrainResult:
         """Drain the queue. Raises StoreUnavailable when the store stays silent; nothing is lost by that."""
-        self._time.tell(self.pipeline.halt)
-        if self._settings.heartbeat:
-            self.heartbeat.start()
-        try:
-            while self._may_claim():
-                if not self._fetch():
-                    break
-        finally:
-            self._wind_up()
-        return Drained(self._counting.counts(), self._next_at, self.pipeline.stuck, self._reason())
+        with self._time.on_stop(self.pipeline.halt):
+            if self._settings.heartbeat:
+                self.heartbeat.start()
+            try:
+                while self._may_claim() and self._fetch():
+                    pass
+            finally:
+                self._wind_up()
+        return DrainResult(self._counter.counts(), self._next_at, self.pipeline.stuck, self._reason())
 
     def _reason(self) -> str:
         return self._time.reason or ("idle" if self._may_claim() else "deadline")
@@ -143,17 +134,17 @@ class Worker:
         if not room:
             self._pause(seen, None)
             return True
-        passage = self._gate.passage(self._queue)
-        limit = min(room, passage.limit, self._rate_limiter.block if self._rate_limiter else room)
-        pace_ms = self._rate_limiter.wait_ms() if self._rate_limiter else 0
-        if not limit or pace_ms:
-            return self._idle(seen, passage.next_at if not limit else self._queue.now() + pace_ms)
+        allowed = self._breakers.allowance() if self._breakers else Allowance()
+        limit = min(room, allowed.limit, self._rate_limiter.block if self._rate_limiter else room)
+        rate_wait_ms = self._rate_limiter.wait_ms() if self._rate_limiter else 0
+        if not limit or rate_wait_ms:
+            return self._idle(seen, allowed.next_at if not limit else self._queue.now() + rate_wait_ms)
         claimed = self._claim(limit)
         if not claimed.claims:
             return self._idle(seen, claimed.next_at)
         self._idle_since = 0
-        runs = self._paced([Run(held, held.entry) for held in claimed.claims])
-        self._runners.reach(self.pipeline.add(runs))
+        runs = self._with_start_times([Run(taken, taken.entry) for taken in claimed.claims])
+        self._runners.grow(self.pipeline.add(runs))
         return True
 
     def _claim(self, limit: int) -> Claimed:
@@ -162,9 +153,9 @@ class Worker:
         except StoreUnavailable:
             if not self.pipeline.busy:
                 raise
-            return Claimed([], self._queue.now() + self._settings.look_ms)
+            return Claimed([], self._queue.now() + self._settings.poll_ms)
 
-    def _paced(self, runs: list[Run]) -> list[Run]:
+    def _with_start_times(self, runs: list[Run]) -> list[Run]:
         """Give each run its time under the rate limit; what gets none is released."""
         if self._rate_limiter is None:
             return runs
@@ -172,17 +163,17 @@ class Worker:
         for run, start_at in zip(runs, times, strict=False):
             run.start_at = start_at
         if len(times) < len(runs):
-            release(self._queue, [run.entry for run in runs[len(times) :]])
+            self._endings.release(runs[len(times) :])
         return runs[: len(times)]
 
     def _idle(self, seen: int, next_at: int | None) -> bool:
-        """Nothing to claim now: wait for what runs, or for what becomes due in time; else it is over."""
+        """Nothing to claim now: wait for what runs, or for what becomes due in time; False when there is neither."""
         self._next_at = next_at
         now = self._queue.now()
         self._idle_since = self._idle_since or now
         soon = None if next_at is None else max(0, next_at - now)
         if self.pipeline.busy:
-            self._pause(seen, self._settings.look_ms if soon is None else min(soon, self._settings.look_ms))
+            self._pause(seen, self._settings.poll_ms if soon is None else min(soon, self._settings.poll_ms))
             return True
         patience = self._settings.patience_ms
         left = self._time.left_ms()
@@ -192,7 +183,7 @@ class Worker:
         waited = now - self._idle_since
         if soon is None or soon + waited > patience or self._settings.patience_ms == 0:
             return False
-        self.pipeline.wait_until(now + max(1, min(soon, self._settings.look_ms)))
+        self.pipeline.wait_until(now + max(1, min(soon, self._settings.poll_ms)))
         return True
 
     def _pause(self, seen: int, millis: int | None) -> None:
@@ -205,63 +196,30 @@ class Worker:
 
     def _ahead(self) -> int:
         """How many to hold beyond those that run: as much as AHEAD_S of work, so none of slow work."""
-        run_ms = self._counting.typical_run_ms
+        run_ms = self._counter.typical_run_ms
         if run_ms is None:
             return 0
-        return min(MOST_AHEAD, int(AHEAD_S * 1000 * self.pipeline.concurrency / max(run_ms, 0.1)))
+        return min(MAX_AHEAD, int(AHEAD_S * 1000 * self.pipeline.concurrency / max(run_ms, 0.1)))
 
     # -- the end ------------------------------------------------------------------------------------------------
     def _wind_up(self) -> None:
         """Give back what has not started, wait for what runs, write what is done, and end every thread."""
         self.pipeline.halt()
-        self._release_unstarted()
+        self._endings.release_unstarted()
         seen = self.pipeline.moves
-        while self.pipeline.busy and not self._is_last_moment():
-            self.pipeline.wait_for_move(seen, self._until_last_moment_s())
+        while self.pipeline.busy and not self._must_cut():
+            self.pipeline.wait_for_move(seen, self._until_cut_s())
             seen = self.pipeline.moves
-        self._cut()
+        self._endings.cut(self._began)
         self.pipeline.close()
         self._runners.join()
         self.heartbeat.stop()
         flush(self._queue)
 
-    def _until_last_moment_s(self) -> float:
+    def _until_cut_s(self) -> float:
         left = self._time.left_ms()
-        return 1.0 if left is None else min(1.0, max(0.001, (left - self._settings.last_ms) / 1000))
+        return 1.0 if left is None else min(1.0, max(0.001, (left - self._settings.cut_ms) / 1000))
 
-    def _is_last_moment(self) -> bool:
+    def _must_cut(self) -> bool:
         left = self._time.left_ms()
-        return left is not None and left <= self._settings.last_ms
-
-    def _release_unstarted(self) -> None:
-        runs = self.pipeline.unstarted()
-        if runs:
-            self._counting.count("released", len(runs))
-            self._give_back(runs)
-
-    def _cut(self) -> None:
-        """End the runs still going at the last moment; their results will be discarded.
-
-        They are given back uncharged, unless the worker's time was mostly theirs: that one would never finish, and
-        must not try for ever.
-        """
-        now = self._queue.now()
-        short: list[Run] = []
-        for run in self._runners.cut():
-            had_its_time = not self._time.stopped and 2 * (now - run.started_at) > now - self._began
-            if had_its_time:
-                seconds = (now - run.started_at) / 1000
-                self._counting.count("timed_out")
-                self._runners.end(run, Failed("ExecutionTimeout", f"The worker's time was over after {seconds:g} s."))
-            else:
-                short.append(run)
-        if short:
-            self._counting.count("cut", len(short))
-            self._give_back(short)
-
-    def _give_back(self, runs: list[Run]) -> None:
-        try:
-            release(self._queue, [run.entry for run in runs])
-        except MillraceError as error:
-            log.warning("Claims could not be released; they run out by themselves.", extra={"error": str(error)})
-        self.pipeline.drop(runs)
+        return left is not None and left <= self._settings.cut_ms

@@ -13,7 +13,7 @@ from millrace.engine.queue import Runtime
 from millrace.signatures import SecretSource
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from millrace.worker.drainer import QueueDrainer
-from millrace.worker.gauges import emit_gauges
+from millrace.worker.metrics import emit_gauges
 from tests.conftest import NOON, Clock
 
 

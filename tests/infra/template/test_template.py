@@ -19,7 +19,7 @@ from infra.local.template import Function, Reference, Route, Template
 from millrace.aws.settings import Settings
 from millrace.pull.api import ROUTES as PULL_ROUTES
 from millrace.stores.dynamodb.tables import MessageItem, _meta_table
-from millrace.worker.events import read_event
+from millrace.worker.wakeup import read_event
 
 TEMPLATE = Template.read()
 FUNCTIONS = TEMPLATE.functions()

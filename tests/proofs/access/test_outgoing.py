@@ -8,8 +8,7 @@ import pytest
 import urllib3
 
 from millrace.engine.dead_letters import list_dead_letters
-from millrace.worker.targets.address import AddressGuard, AddressRefused, resolve
-from millrace.worker.targets.connections import guarded_pools
+from millrace.worker.targets.address import AddressGuard, AddressRefused, guarded_pools, resolve
 from tests.conftest import Bench
 from tests.worker.test_targets import Receiver, http_rig, put_n, receiver
 

@@ -1,4 +1,4 @@
-"""Which addresses an outgoing request may go to: public ones, decided after DNS and before the connection.
+"""Where an outgoing request may go to: public addresses, checked after DNS and before the connection.
 
 A name is resolved, every address that it has is checked, and the connection is made to the checked address itself,
 so a name that resolves to something else a moment later (rebinding) gains nothing. TLS still verifies the name.
@@ -8,7 +8,15 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Any
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import NewConnectionError
+from urllib3.util.timeout import Timeout
 
 Address = IPv4Address | IPv6Address
 #: Gives the addresses of a host and port, as `socket.getaddrinfo` does.
@@ -32,6 +40,8 @@ NEVER = tuple(
     )
 )
 NAT64 = ip_network("64:ff9b::/96")
+POOLS = 50
+CONNECTIONS_PER_HOST = 10
 
 
 class AddressRefused(Exception):
@@ -102,3 +112,51 @@ def embedded(address: Address) -> IPv4Address | None:
         return IPv4Address(int(address) & 0xFFFFFFFF)
     compatible = int(address) >> 32 == 0 and int(address) > 1
     return IPv4Address(int(address)) if compatible else None
+
+
+class _Guarded:
+    """Resolves, checks and connects in one step; the name stays for TLS and the Host header."""
+
+    guard: AddressGuard
+    host: str
+    port: int
+    timeout: Any
+    source_address: Any
+    socket_options: Any
+
+    def _new_conn(self) -> socket.socket:
+        try:
+            address = self.guard.address(self.host, self.port)
+            timeout = Timeout.resolve_default_timeout(self.timeout)
+            connected = socket.create_connection((address, self.port), timeout, self.source_address)
+            for option in self.socket_options or ():
+                connected.setsockopt(*option)
+        except OSError as error:
+            raise NewConnectionError(self, f"no connection: {error}") from error  # type: ignore[arg-type]
+        return connected
+
+
+class _GuardedHttp(_Guarded, HTTPConnection):
+    def __init__(self, *args: Any, guard: AddressGuard, **settings: Any) -> None:
+        self.guard = guard
+        HTTPConnection.__init__(self, *args, **settings)
+
+
+class _GuardedHttps(_Guarded, HTTPSConnection):
+    def __init__(self, *args: Any, guard: AddressGuard, **settings: Any) -> None:
+        self.guard = guard
+        HTTPSConnection.__init__(self, *args, **settings)
+
+
+def guarded_pools(guard: AddressGuard) -> urllib3.PoolManager:
+    """A pool manager every connection of which goes through the guard; no proxy from the environment."""
+
+    class HttpPool(HTTPConnectionPool):
+        ConnectionCls = partial(_GuardedHttp, guard=guard)  # type: ignore[assignment]
+
+    class HttpsPool(HTTPSConnectionPool):
+        ConnectionCls = partial(_GuardedHttps, guard=guard)  # type: ignore[assignment]
+
+    manager = urllib3.PoolManager(num_pools=POOLS, maxsize=CONNECTIONS_PER_HOST, block=False)
+    manager.pool_classes_by_scheme = {"http": HttpPool, "https": HttpsPool}
+    return manager

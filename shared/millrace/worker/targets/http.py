@@ -4,7 +4,7 @@
     429            put back for Retry-After, no attempt charged: the target has no room
     410            rejected: the endpoint says that it is gone for good
     3xx            failed; redirects are followed only where that is allowed, each hop checked anew
-    any other      failed: retried by the queue's timetable, after Retry-After where the answer names one
+    any other      failed: retried by the queue's backoff, after Retry-After where the answer names one
 
 Other 4xx are retried like 5xx: most are a receiver's mistake of the moment (a bad deploy, a rotated key), and a dead
 letter can be replayed while an accepted rejection cannot be taken back.
@@ -26,13 +26,12 @@ from millrace.signatures import ConfigurationMissing, SecretSource, preset
 from millrace.signatures.signing import sign
 from millrace.worker.context import Context
 from millrace.worker.controls import Reject, Retry
-from millrace.worker.targets.address import AddressGuard, AddressRefused
-from millrace.worker.targets.connections import guarded_pools
+from millrace.worker.targets.address import AddressGuard, AddressRefused, guarded_pools
 from millrace.worker.targets.request import TargetFailed, TargetRequest, Throttled
 
 STANDARD = preset("standard_webhooks")
 CONNECT_S = 5.0
-LONGEST_S = 30.0
+MAX_S = 30.0
 #: Of an answer this much is read, within the request's time; of that, this much is kept as a result.
 ANSWER_BYTES = 64 * 1024
 RESULT_BYTES = 4 * 1024
@@ -74,7 +73,7 @@ class HttpDelivery:
     def __call__(self, context: Context, request: TargetRequest) -> Any:
         body = json.dumps(request.given, separators=(",", ":"), ensure_ascii=False).encode()
         headers = self._headers(context, request, body)
-        allowed_s = min(LONGEST_S, max(0.1, context.remaining_ms() / 1000))
+        allowed_s = min(MAX_S, max(0.1, context.remaining_ms() / 1000))
         end = self._monotonic() + allowed_s
         try:
             answer = self._post(request.destination, body, headers, end)

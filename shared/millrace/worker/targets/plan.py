@@ -1,7 +1,7 @@
-"""The handler of a queue with targets: render the message for each, deliver it, remember what succeeded.
+"""The handler of a queue with targets: render the message for each, deliver it, record what succeeded.
 
 A queue with one target writes nothing besides its ack. Where there are several and one of them fails, those that
-succeeded are remembered in the message's workflow document, under the claim, before the failure is recorded; the
+succeeded are recorded in the message's workflow state, under the claim, before the failure is; the
 next attempt goes only to those that are left. So each target is retried on its own, and the message is done when
 all of them are. (A worker that dies after a delivery and before that write delivers it again: at least once.)
 """
@@ -25,7 +25,7 @@ NAME_CHARACTERS = 200
 
 
 def target_name(target: Target) -> str:
-    """What statistics, logs and breakers call a target."""
+    """The name of a target in statistics, logs and breakers."""
     return f"{target.kind}:{target.name}"[:NAME_CHARACTERS]
 
 
@@ -53,7 +53,7 @@ class TargetPlan:
             raise Reject(f"The message does not fit its type: {problem}") from problem
 
     def _deliver_all(self, context: Context, message: dict[str, Any]) -> Any:
-        """Every target that is left. Raises what the first failing one raised, once all had their turn."""
+        """Deliver to every target that is left; raises only once all were tried."""
         seen_before = context.claim.entry.deliveries > 1
         progress: dict[str, Any] = context.state.targets() if seen_before else {}
         before = dict(progress)
@@ -65,17 +65,17 @@ class TargetPlan:
             try:
                 results[target_name(target)] = self._deliver(context, index, message)
                 progress[str(index)] = DONE
-            except Reject as refusal:
-                progress[str(index)] = f"{REJECTED}: {refusal.reason}"[:500]
+            except Reject as rejection:
+                progress[str(index)] = f"{REJECTED}: {rejection.reason}"[:500]
             except Exception as failure:  # noqa: BLE001 (any failure of one target must not keep the others waiting)
                 failures.append(failure)
         if failures:
             if progress != before:
                 context.state.write_targets(progress)
-            raise _weightiest(failures)
-        refused = [word for word in progress.values() if word != DONE]
-        if refused:
-            raise Reject("; ".join(refused))
+            raise _failure_to_record(failures)
+        rejections = [outcome for outcome in progress.values() if outcome != DONE]
+        if rejections:
+            raise Reject("; ".join(rejections))
         return results
 
     def _deliver(self, context: Context, index: int, message: dict[str, Any]) -> Any:
@@ -109,7 +109,7 @@ class TargetPlan:
             raise Snooze(after=max(0.0, wait), reason=f"The target is down: {failure}") from failure
 
 
-def _weightiest(failures: list[Exception]) -> Exception:
+def _failure_to_record(failures: list[Exception]) -> Exception:
     """What to record for several failures: one that charges before one that only waits."""
     charged = [failure for failure in failures if not isinstance(failure, Control) or isinstance(failure, Retry)]
     return (charged or failures)[0]

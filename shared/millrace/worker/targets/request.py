@@ -8,17 +8,17 @@ from typing import Any, Protocol
 from millrace.worker.context import Context
 from millrace.worker.controls import Snooze
 
-#: A target that says "later" without a time: after so long.
+#: How long to wait for a target that says "later" without a time.
 DEFAULT_AFTER_S = 5.0
 #: A target that names a time is believed up to this.
-LONGEST_AFTER_S = 3_600.0
+MAX_AFTER_S = 3_600.0
 
 
 class Throttled(Snooze):
     """The target has no room now: no attempt is charged, but its breaker counts it."""
 
     def __init__(self, after_s: float | None, reason: str) -> None:
-        wait = DEFAULT_AFTER_S if after_s is None else min(after_s, LONGEST_AFTER_S)
+        wait = DEFAULT_AFTER_S if after_s is None else min(after_s, MAX_AFTER_S)
         super().__init__(after=max(0.0, wait), reason=reason)
 
 
@@ -37,9 +37,9 @@ class TargetRequest:
 
 
 class Deliver(Protocol):
-    """Hands a parcel to one kind of target.
+    """Sends a request to one kind of target.
 
-    Gives its result; raises a control (Retry, Reject, Throttled) or any exception, which is a failed run.
+    Returns its result; raises a control (Retry, Reject, Throttled) or any exception, which is a failed run.
     """
 
     def __call__(self, context: Context, request: TargetRequest) -> Any: ...

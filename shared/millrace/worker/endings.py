@@ -1,0 +1,180 @@
+"""How a claim ends: the one place where a worker acks, records a failure, releases, or gives a run up.
+
+Whoever takes a run out of its stage (`Pipeline.take` and its kin) owns its ending and calls here once:
+
+    done ────────► ack            a batch at a time; repeated while no answer comes
+    raised ──────► nack, reject, snooze
+    not started ─► release        no attempt is charged
+    past its time, or its claim lost: cancelled; its thread is left behind, its result is discarded
+
+In a first-in-first-out queue nothing may overtake: after any ending but success the rest of the batch is released.
+"""
+
+from __future__ import annotations
+
+from millrace.engine.finish import RunFailure, ack, nack, reject, release, snooze
+from millrace.engine.queue import Queue
+from millrace.model.errors import MillraceError, StaleClaim
+from millrace.worker.context import log
+from millrace.worker.controls import ExecutionTimeout, Reject, Retry, Snooze
+from millrace.worker.counts import RunCounter
+from millrace.worker.pipeline import Pipeline, Run, Stage
+from millrace.worker.time_left import TimeLeft
+
+#: Acks without an answer are repeated so often; repeating one that succeeded succeeds again.
+ACK_TRIES = 3
+
+
+class Endings:
+    """Ends the runs of one worker. Safe to share between its threads."""
+
+    def __init__(
+        self, queue: Queue, pipeline: Pipeline, counter: RunCounter, time_left: TimeLeft, stuck_grace_s: float
+    ) -> None:
+        self._queue = queue
+        self._pipeline = pipeline
+        self._counter = counter
+        self._time = time_left
+        self._stuck_grace_s = stuck_grace_s
+
+    # -- runs that came back ------------------------------------------------------------------------------------
+    def returned(self, run: Run, error: Exception | None) -> None:
+        """A handler returned or raised. What it gives counts only if the run was not given up meanwhile."""
+        if not self._pipeline.take(run, Stage.RUNNING):
+            self._counter.count("discarded")
+            self._pipeline.thread_returned()
+        elif error is not None:
+            self._record(run, error)
+        elif not self._pipeline.fifo:
+            self._pipeline.await_ack(run)
+        elif not self.ack([run]):
+            self.release_unstarted()
+
+    def ack(self, runs: list[Run]) -> bool:
+        """Ack a batch; whether all of it is done. Without an answer it is repeated while the claims live."""
+        left = runs
+        for _ in range(ACK_TRIES):
+            answers = self._ack_once(left)
+            stale = sum(isinstance(answer, StaleClaim) for answer in answers)
+            self._counter.count("done", sum(answer is None for answer in answers))
+            self._counter.count("stale", stale)
+            left = [
+                run
+                for run, answer in zip(left, answers, strict=True)
+                if answer is not None and not isinstance(answer, StaleClaim)
+            ]
+            if not left:
+                break
+        self._counter.count("unwritten", len(left))
+        self._pipeline.drop(runs)
+        return not left and not stale
+
+    def _ack_once(self, runs: list[Run]) -> list[MillraceError | None]:
+        try:
+            return ack(self._queue, [run.entry for run in runs], [run.result for run in runs])
+        except MillraceError as error:
+            return [error] * len(runs)
+
+    def _record(self, run: Run, error: Exception) -> None:
+        """Write the ending of a run that is not done."""
+        try:
+            self._counter.count(self._write(run, error))
+        except StaleClaim:
+            self._counter.count("stale")
+        except MillraceError as problem:
+            self._counter.count("unwritten")
+            log.warning("An ending could not be written; the claim runs out by itself.", extra={"error": str(problem)})
+        finally:
+            self._pipeline.drop([run])
+            self._release_followers()
+
+    def _write(self, run: Run, error: Exception) -> str:
+        """One fenced write for what the handler raised; what to count it as."""
+        message, lost = run.claim.message, run.claim.lost
+        match error:
+            case Reject():
+                reject(self._queue, run.entry, message, RunFailure("Reject", error.reason), lost)
+                return "dead"
+            case Snooze():
+                snooze(self._queue, run.entry, error.until_ms(self._queue.now()))
+                return "snoozed"
+            case Retry():
+                failure, delay_ms = RunFailure("Retry", str(error)), error.after_ms
+            case _:
+                name = type(error).__name__
+                failure, delay_ms = RunFailure(name, str(error) or name), None
+        retried = nack(self._queue, run.entry, message, failure, delay_ms=delay_ms, lost=lost)
+        return "retried" if retried else "dead"
+
+    # -- runs that never started --------------------------------------------------------------------------------
+    def release_unstarted(self) -> None:
+        """Give back everything that is claimed and has not started."""
+        runs = self._pipeline.take_unstarted()
+        if runs:
+            self._counter.count("released", len(runs))
+            self.release(runs)
+
+    def give_back(self, run: Run) -> None:
+        """Release one run that was about to start and may not."""
+        if self._pipeline.take(run, Stage.BUFFERED):
+            self.release([run])
+            self._release_followers()
+
+    def release(self, runs: list[Run]) -> None:
+        """Give claims back at once, charging no attempt. Where that fails they run out by themselves."""
+        try:
+            release(self._queue, [run.entry for run in runs])
+        except MillraceError as error:
+            log.warning("Claims could not be released; they run out by themselves.", extra={"error": str(error)})
+        self._pipeline.drop(runs)
+
+    def _release_followers(self) -> None:
+        if self._pipeline.fifo:
+            self.release_unstarted()
+
+    # -- runs that are given up ---------------------------------------------------------------------------------
+    def time_out(self) -> None:
+        """Fail every run that is past its execution timeout."""
+        for run in self._pipeline.take_overdue(self._queue.now()):
+            run.cancelled.set()
+            self._counter.count("timed_out")
+            self._leave_thread()
+            seconds = self._queue.spec.execution_timeout_seconds
+            self._record(run, ExecutionTimeout(f"The run took longer than {seconds:g} s."))
+
+    def lose(self, run: Run) -> None:
+        """Another worker may hold the message now: cancel the run, write nothing."""
+        stage = self._pipeline.take_lost(run)
+        if stage is None:
+            return
+        run.cancelled.set()
+        self._counter.count("lost")
+        self._release_followers()
+        if stage is Stage.RUNNING:
+            self._leave_thread()
+
+    def cut(self, began: int) -> None:
+        """End the runs still going when the worker's time is over.
+
+        They are released uncharged, unless the worker's time since `began` was mostly theirs: such a run would never
+        finish, and must not try for ever.
+        """
+        now = self._queue.now()
+        runs = [run for run in self._pipeline.held() if self._pipeline.take(run, Stage.RUNNING)]
+        for run in runs:
+            run.cancelled.set()
+            self._pipeline.thread_stuck()
+        spent = [] if self._time.stopped else [run for run in runs if 2 * (now - run.started_at) > now - began]
+        for run in spent:
+            seconds = (now - run.started_at) / 1000
+            self._counter.count("timed_out")
+            self._record(run, ExecutionTimeout(f"The worker's time was over after {seconds:g} s."))
+        short = [run for run in runs if run not in spent]
+        if short:
+            self._counter.count("cut", len(short))
+            self.release(short)
+
+    def _leave_thread(self) -> None:
+        """A thread cannot be killed. When all of them are stuck in runs that were given up, the worker ends."""
+        if self._pipeline.thread_stuck() >= self._pipeline.concurrency:
+            self._time.stop(self._stuck_grace_s, "stuck")
