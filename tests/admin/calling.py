@@ -104,4 +104,4 @@ def bury(
         reject(queue, held.entry, held.message, RunFailure("ValueError", error))
         if step:
             step()
-    return list_dead_letters(queue, limit=500, newest_first=False).items
+    return list(list_dead_letters(queue, limit=500, newest_first=False).items)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from millrace.engine.status import MessageStatus, Status
+from millrace.engine.status import MessageStatus, MessageView
 from millrace.http.fields import rfc3339
 from millrace.model.message import Attempt, DeadLetter, Entry
 
 
-def timeline(found: Status, dead_letter: DeadLetter | None) -> list[dict[str, Any]]:
+def timeline(found: MessageView, dead_letter: DeadLetter | None) -> list[dict[str, Any]]:
     """What is known to have happened: received, claimed, failed, …, and where it stands."""
     history = dead_letter.history if dead_letter else found.history
     return [
@@ -42,7 +42,7 @@ def _now(entry: Entry | None, status: MessageStatus) -> Iterator[dict[str, Any]]
         yield _moment(entry.due, "scheduled", attempt=entry.attempts + 1)
 
 
-def _end(found: Status, dead_letter: DeadLetter | None) -> Iterator[dict[str, Any]]:
+def _end(found: MessageView, dead_letter: DeadLetter | None) -> Iterator[dict[str, Any]]:
     match found.status:
         case MessageStatus.DONE:
             yield _moment(found.result.finished_at if found.result else 0, "done")

@@ -1,4 +1,4 @@
-"""What befell a message: its failed runs, short enough to be kept for one write unit."""
+"""A message's failed runs, short enough to be kept for one write unit."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def shortened(attempt: Attempt) -> Attempt:
     )
 
 
-def _cut(text: str, most: int) -> str:
+def _cut(text: str, max_bytes: int) -> str:
     """As much of a text as fits so many bytes of JSON: a quote takes two there, a control character six."""
-    clean = storable(text[: most + 1])
-    if _json_bytes(clean) <= most:
+    clean = storable(text[: max_bytes + 1])
+    if _json_bytes(clean) <= max_bytes:
         return clean
-    room = most - len("…".encode())
+    room = max_bytes - len("…".encode())
     end = 0
     while (room := room - _json_bytes(clean[end])) >= 0:
         end += 1

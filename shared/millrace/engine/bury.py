@@ -1,4 +1,4 @@
-"""Dead letters come to be: one transaction takes the entry out, keeps the whole message and says where it is."""
+"""Bury a message: one transaction takes the entry out, keeps the dead letter and writes where it is."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _claim_partition(
 def _look(queue: Queue, pk: str, wanted: int, only: Filter) -> tuple[PollResult, dict[str, Message]]:
     """Poll, and read the messages: past entries that have none, while there may be something behind them.
 
-    A sender killed between its two writes leaves such entries at the head for the whole grace; the queue must not
+    A sender killed between its two writes leaves such entries at the head for all of the grace; the queue must not
     stand still behind them.
     """
     passed: dict[Place, Entry] = {}
@@ -212,12 +212,7 @@ def _take(queue: Queue, seen: Sequence[Entry], owner: str, now: int, lease_ms: i
         return []
     wanted = [
         replace(
-            entry,
-            token=random_token(queue.runtime.entropy),
-            version=entry.version + 1,
-            until=now + lease_ms,
-            since=now,
-            owner=owner,
+            entry.claimed(random_token(queue.runtime.entropy), owner, now, lease_ms),
             deliveries=entry.deliveries + 1,
             attempts=entry.attempts + entry.lost(now),
         )

@@ -1,13 +1,54 @@
-"""Booking endings: many in one write.
+"""Counting what happens to a queue: many endings in one write.
 
-Endings are booked at once, since they make room; what ends nothing is noted, and goes with the next write.
+Endings are written at once, since they make room; failures and dead letters end nothing by themselves, so they are
+collected, and go with the next write.
 """
 
 from __future__ import annotations
 
-from millrace.engine.queue import Queue
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
 from millrace.model.clock import DAY
 from millrace.model.queue_state import CounterDelta
+
+if TYPE_CHECKING:
+    from millrace.engine.queue import Queue
+
+
+@dataclass(slots=True)
+class PendingDelta:
+    """What one process has counted for a queue and not written yet."""
+
+    failed: int = 0
+    dead: Counter[int] = field(default_factory=Counter)  #: day of failure → dead letters come (+) or gone (-)
+
+
+class PendingCounters:
+    """The pending counts of one process, by queue. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._pending: dict[tuple[str, str], PendingDelta] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def collect(self, tenant: str, queue: str) -> Iterator[PendingDelta]:
+        """The queue's pending counts, to add to."""
+        with self._lock:
+            yield self._pending.setdefault((tenant, queue), PendingDelta())
+
+    def take_out(self, tenant: str, queue: str) -> PendingDelta:
+        """The queue's pending counts, which the caller writes."""
+        with self._lock:
+            return self._pending.pop((tenant, queue), PendingDelta())
+
+    def holds(self, tenant: str, queue: str) -> bool:
+        with self._lock:
+            return (tenant, queue) in self._pending
 
 
 def note_failure(queue: Queue) -> None:
@@ -23,9 +64,9 @@ def note_dead(queue: Queue, failed_at: int, count: int = 1) -> None:
 
 
 def book_endings(queue: Queue, epoch: int, ended: int, *, done: int = 0) -> None:
-    """Give back the credits of entries that ended, and write what was noted.
+    """Give back the credits of entries that ended, and write what is pending.
 
-    `epoch` is the queue's as it was seen before the entries were taken out: where the sweep has mended the depth
+    `epoch` is the queue's as it was seen before the entries were taken out: where the sweep has repaired the depth
     since, it has counted them already.
     """
     pending = queue.runtime.pending_counters.take_out(queue.tenant, queue.spec.name)
@@ -46,6 +87,6 @@ def book_endings(queue: Queue, epoch: int, ended: int, *, done: int = 0) -> None
 
 
 def flush(queue: Queue) -> None:
-    """Write what was noted, if anything was."""
+    """Write what is pending, if anything is."""
     if queue.runtime.pending_counters.holds(queue.tenant, queue.spec.name):
         book_endings(queue, queue.state().epoch, 0)

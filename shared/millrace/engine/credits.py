@@ -31,7 +31,7 @@ class CreditCache:
     block: int = 1
     taken_at: int = -SUSTAINED_MS
     full_until: int = 0
-    arrived: int = 0  #: messages accepted since the counter was last told
+    arrived: int = 0  #: messages accepted since the counter was last written
     state: QueueState | None = None
 
 

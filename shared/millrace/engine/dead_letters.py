@@ -1,31 +1,20 @@
-"""Dead letters afterwards: list, look at, replay, purge."""
+"""Dead letters: list, inspect, replay, purge."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from millrace.engine.counters import flush, note_dead
 from millrace.engine.drafts import RESERVED
 from millrace.engine.enqueue import Receipt, enqueue
 from millrace.engine.queue import Queue
 from millrace.model.body import read_body
-from millrace.model.cursor import check_page, decode_cursor, encode_cursor
+from millrace.model.cursor import Page, filtered_page
 from millrace.model.errors import NotFound
 from millrace.model.ids import keyed_message_id
 from millrace.model.keys import may_set_priority
 from millrace.model.message import EVERY_DEAD_LETTER, DeadLetter, DeadLetterFilter, Draft
-
-#: Letters read at most for one page of a filtered list; the cursor goes on from there.
-SCAN_LIMIT = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetterPage:
-    """A page of dead letters, newest first unless asked otherwise."""
-
-    items: list[DeadLetter]
-    next: str | None
 
 
 def list_dead_letters(
@@ -35,31 +24,23 @@ def list_dead_letters(
     limit: int = 50,
     cursor: str | None = None,
     newest_first: bool = True,
-) -> DeadLetterPage:
-    """A page of the queue's dead letters. It may hold fewer than `limit` and still go on, when little matches."""
-    check_page(limit)
-    scope = f"dead#{queue.tenant}#{queue.spec.name}#{'new' if newest_first else 'old'}"
-    after, upto = f"{only.failed_from:013d}", f"{only.failed_before:013d}"
-    if cursor is not None:
-        (position,) = decode_cursor(scope, cursor, 1)
-        after, upto = (after, position) if newest_first else (position, upto)
-    found: list[DeadLetter] = []
-    scanned = 0
-    while True:
-        page = queue.store.read_dead_letters(
-            queue.tenant, queue.spec.name, after, upto, min(limit, 100), newest_first=newest_first
+) -> Page[DeadLetter]:
+    """A page of the queue's dead letters, newest first unless asked otherwise."""
+    name = queue.spec.name
+
+    def read(position: str | None) -> Page[DeadLetter]:
+        after, upto = f"{only.failed_from:013d}", f"{only.failed_before:013d}"
+        if position is not None:
+            after, upto = (after, position) if newest_first else (position, upto)
+        return queue.store.read_dead_letters(
+            queue.tenant, name, after, upto, min(limit, 100), newest_first=newest_first
         )
-        scanned += len(page.items)
-        for dead_letter in page.items:
-            if only.matches(dead_letter) and dead_letter.ttl * 1000 > queue.now():
-                found.append(dead_letter)
-            if len(found) == limit:
-                return DeadLetterPage(found, encode_cursor(scope, dead_letter.sk))
-        if page.next is None:
-            return DeadLetterPage(found, None)
-        if scanned >= SCAN_LIMIT:
-            return DeadLetterPage(found, encode_cursor(scope, page.next))
-        after, upto = (after, page.next) if newest_first else (page.next, upto)
+
+    def keep(dead_letter: DeadLetter) -> bool:
+        return only.matches(dead_letter) and dead_letter.ttl * 1000 > queue.now()
+
+    scope = f"dead#{queue.tenant}#{name}#{'new' if newest_first else 'old'}"
+    return filtered_page(scope, read, keep, limit=limit, cursor=cursor)
 
 
 def get_dead_letter(queue: Queue, dead_letter_id: str) -> DeadLetter:
@@ -78,7 +59,7 @@ def replay(queue: Queue, dead_letter: DeadLetter, job: str) -> Receipt:
     """Enqueue a dead letter again, as a new message that points to its origin and keeps its correlation id.
 
     Once for each `job`, however often it is called or whatever crashes in between: the new message's id comes from
-    the letter and the job.
+    the dead letter and the job.
     """
     if dead_letter.replay_job == job:
         message = dead_letter.message
@@ -108,9 +89,9 @@ def replay_draft(queue: Queue, dead_letter: DeadLetter, body: bytes) -> Draft:
 
 
 def mark_replays_in_doubt(queue: Queue, dead_letters: Sequence[DeadLetter], job: str) -> list[DeadLetter]:
-    """The letters, marked where `job` has replayed them already and died before it could say so.
+    """The dead letters, marked where `job` has replayed them already and died before it could mark them.
 
-    Their new message tells, however short the queue's idempotency window is: one batch get for up to 100.
+    Their new message shows it, however short the queue's idempotency window is: one batch get for up to 100.
     """
     ids = {
         dead_letter.sk: keyed_message_id(queue.tenant, queue.spec.name, replay_key(dead_letter, job))
@@ -129,7 +110,7 @@ def mark_replays_in_doubt(queue: Queue, dead_letters: Sequence[DeadLetter], job:
 
 
 def replay_key(dead_letter: DeadLetter, job: str) -> str:
-    """The idempotency key of a letter's replay by one job."""
+    """The idempotency key of a dead letter's replay by one job."""
     return f"{RESERVED}replay{RESERVED}{dead_letter.sk}{RESERVED}{job}"
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from millrace.engine.drafts import Checked, check
 from millrace.engine.queue import Queue
-from millrace.engine.status import MessageStatus, Status, locate
+from millrace.engine.status import MessageStatus, MessageView, locate
 from millrace.model.body import place_body
 from millrace.model.errors import MillraceError, QueueFull, StoreUnavailable
 from millrace.model.keys import ready_place, sequence_order, waiting_place
@@ -64,7 +64,7 @@ def enqueue_all(
 ) -> list[Receipt | MillraceError]:
     """Accept many: a receipt or an error for each, in their order.
 
-    `own_keys` are idempotency keys that the queue itself made, one for each draft.
+    `system_keys` are idempotency keys that the queue itself made, one for each draft.
     """
     now = queue.now()
     answers: dict[int, Receipt | MillraceError] = {}
@@ -234,7 +234,7 @@ def _answer_repeat(queue: Queue, pair: _Pair, current: Message) -> Receipt:
         current = outcome.current
 
 
-def _duplicate(found: Status) -> Receipt:
+def _duplicate(found: MessageView) -> Receipt:
     message = found.message
     snapshot = found.result.snapshot if found.result else None
     return Receipt(

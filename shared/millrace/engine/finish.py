@@ -71,7 +71,7 @@ def _ended_earlier(queue: Queue, entry: Entry) -> MillraceError | None:
     """The entry is gone: by this very claim (its answer was lost), or by a later one?
 
     Its result says by which. Where the result is missing (not kept, or its worker was killed before writing it) only
-    a claim that is still live can be told: nobody else could have ended the message.
+    a claim that is still live is sure: nobody else could have ended the message.
     """
     records = queue.store.get_records(entry.id)
     location, result = records.location, records.result
@@ -86,7 +86,7 @@ def _ended_earlier(queue: Queue, entry: Entry) -> MillraceError | None:
 
 
 def failure_of(entry: Entry, outcome: WriteResult[Entry]) -> MillraceError | None:
-    """What to tell the holder of a claim about a write that carried its token."""
+    """The error, for the holder of a claim, of a write that carried its token; None where it was applied."""
     match outcome:
         case Applied():
             return None

@@ -1,4 +1,4 @@
-"""Looking at a queue: its numbers, its entries, who holds what. Bounded reads however deep the queue is."""
+"""Inspect a queue: its numbers, its entries, its claims. Bounded reads however deep the queue is."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from millrace.engine.queue import Queue
-from millrace.model.cursor import check_page, decode_cursor, encode_cursor
+from millrace.model.cursor import Page, check_page, decode_cursor, encode_cursor
 from millrace.model.errors import InvalidCursor, InvalidField
 from millrace.model.keys import END, READY, WAITING, group_of
 from millrace.model.message import Entry
 
-#: Entries of a lane counted one by one in each partition; beyond that the counter speaks.
+#: Entries of a lane counted one by one in each partition; beyond that the counter counts.
 COUNTED = 300
 #: Steps from priority to priority while looking for the oldest.
 STEPS = 16
@@ -91,15 +91,7 @@ def _oldest(queue: Queue) -> list[Entry]:
     return heads
 
 
-@dataclass(frozen=True, slots=True)
-class EntryPage:
-    """A page of a queue's entries."""
-
-    items: list[Entry]
-    next: str | None
-
-
-def list_entries(queue: Queue, lane: str = "ready", *, limit: int = 50, cursor: str | None = None) -> EntryPage:
+def list_entries(queue: Queue, lane: str = "ready", *, limit: int = 50, cursor: str | None = None) -> Page[Entry]:
     """A page of one lane, in the order in which it will be worked off."""
     check_page(limit)
     if lane not in LANES:
@@ -107,7 +99,7 @@ def list_entries(queue: Queue, lane: str = "ready", *, limit: int = 50, cursor: 
     return _entries(queue, [LANES[lane]], f"entries#{lane}", limit, cursor, held_at=None)
 
 
-def list_claims(queue: Queue, *, limit: int = 50, cursor: str | None = None) -> EntryPage:
+def list_claims(queue: Queue, *, limit: int = 50, cursor: str | None = None) -> Page[Entry]:
     """A page of the entries that somebody holds: who, what, since when and until when."""
     check_page(limit)
     return _entries(queue, list(LANES.values()), "claims", limit, cursor, held_at=queue.now())
@@ -115,7 +107,7 @@ def list_claims(queue: Queue, *, limit: int = 50, cursor: str | None = None) -> 
 
 def _entries(
     queue: Queue, lanes: list[str], kind: str, limit: int, cursor: str | None, *, held_at: int | None
-) -> EntryPage:
+) -> Page[Entry]:
     """Walk the lanes partition by partition; a page ends when it is full or enough was read for one answer."""
     scope = f"{kind}#{queue.tenant}#{queue.spec.name}"
     stretches = [(pk, lane) for pk in queue.partitions() for lane in lanes]
@@ -135,12 +127,12 @@ def _entries(
             if held_at is None or entry.live(held_at):
                 found.append(entry)
             if len(found) == limit:
-                return EntryPage(found, encode_cursor(scope, str(number), entry.place.sk))
+                return Page(tuple(found), encode_cursor(scope, str(number), entry.place.sk))
         if page.next is not None:
             after = page.next
         else:
             number += 1
             after = stretches[number][1] if number < len(stretches) else ""
         if reads >= STEPS and number < len(stretches):
-            return EntryPage(found, encode_cursor(scope, str(number), after))
-    return EntryPage(found, None)
+            return Page(tuple(found), encode_cursor(scope, str(number), after))
+    return Page(tuple(found), None)

@@ -1,8 +1,8 @@
-"""An operator's hand on a queue: pause, resume, break a claim, purge."""
+"""What an operator does to a queue: pause, resume, break a claim, purge."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from millrace.engine.counters import book_endings
 from millrace.engine.finish import release
@@ -76,17 +76,8 @@ def _remove(queue: Queue, free: list[Entry], by: str, now: int) -> int:
     if not free:
         return 0
     epoch = queue.state().epoch
-    claimed = [
-        replace(
-            entry,
-            token=random_token(queue.runtime.entropy),
-            version=entry.version + 1,
-            until=now + PURGE_LEASE_MS,
-            since=now,
-            owner=f"purge by {by}"[:64],
-        )
-        for entry in free
-    ]
+    owner = f"purge by {by}"[:64]
+    claimed = [entry.claimed(random_token(queue.runtime.entropy), owner, now, PURGE_LEASE_MS) for entry in free]
     removed = []
     for entry, outcome in zip(claimed, queue.store.claim_entries(claimed, now), strict=True):
         if isinstance(outcome, Applied):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from millrace.engine.counters import PendingCounters
 from millrace.engine.credits import Credits
 from millrace.history.log import HistoryEvent, HistoryLog
 from millrace.model.body import Blobs
@@ -14,10 +15,10 @@ from millrace.model.ids import Orders
 from millrace.model.keys import partition
 from millrace.model.message import Entry, Message
 from millrace.model.queue_spec import QUEUE_NAME, TENANT, QueueSpec
-from millrace.model.queue_state import PendingCounters, QueueState
+from millrace.model.queue_state import QueueState
 from millrace.stores.interface import Store
 
-#: How long a read of the queue's state serves the verbs that only glance at it.
+#: How long a read of the queue's state serves verbs for which a second old is new enough.
 CACHED_STATE_MS = 1_000
 
 

@@ -13,7 +13,7 @@ from millrace.stores.interface import Store
 
 
 class MessageStatus(StrEnum):
-    """What a person calls a message's state."""
+    """Where a message is in its life; the API, the console and the command line show these words."""
 
     READY = "ready"
     SCHEDULED = "scheduled"  #: delayed, or backing off after a failure
@@ -33,8 +33,8 @@ FILTERED_PLACE = "F#"
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
-    """A message's status, and what there is to see of it."""
+class MessageView:
+    """A message with its status, its entry while it has one, and its result or dead letter afterwards."""
 
     status: MessageStatus
     message: Message
@@ -44,7 +44,7 @@ class Status:
     history: tuple[Attempt, ...] = ()
 
 
-def status(queue: Queue, message_id: str) -> Status:
+def status(queue: Queue, message_id: str) -> MessageView:
     """A message's state now: one query and one read, two more when its entry is gone.
 
     Raises NotFound for an id that this queue does not know.
@@ -56,21 +56,21 @@ def status(queue: Queue, message_id: str) -> Status:
     return locate(queue.store, message, records, queue.now())
 
 
-def locate(store: Store, message: Message, records: Records, now: int) -> Status:
+def locate(store: Store, message: Message, records: Records, now: int) -> MessageView:
     """Follow a message to its entry. An entry that is gone from its latest place has ended.
 
     A retry may move the entry between the two reads; so a missing entry counts only when, read after it, the
     place is still the same. Moving is one transaction, and a single read never sees half of one.
     """
     if message.place.sk == FILTERED_PLACE:
-        return Status(MessageStatus.FILTERED, message)
+        return MessageView(MessageStatus.FILTERED, message)
     location = _own(records.location, message)
     while True:
         place = message.place if location is None else location.place
         history = location.history if location else ()
         entry = store.get_entry(place) if place else None
         if entry is not None and entry.nonce == message.nonce:
-            return Status(_status_of(entry, now), message, entry, history=history)
+            return MessageView(_status_of(entry, now), message, entry, history=history)
         again = _own(store.get_location(message.id), message)
         if again == location:
             break
@@ -78,12 +78,12 @@ def locate(store: Store, message: Message, records: Records, now: int) -> Status
     status = _ended(location)
     if status is not MessageStatus.DONE:
         dead_letter = location.dead_letter if location else ""
-        return Status(status, message, dead_letter=dead_letter, history=history)
+        return MessageView(status, message, dead_letter=dead_letter, history=history)
     result = records.result
     if result is None or result.nonce != message.nonce:
         result = store.get_records(message.id).result
     own_result = result if result and result.nonce == message.nonce else None
-    return Status(MessageStatus.DONE, message, result=own_result, history=history)
+    return MessageView(MessageStatus.DONE, message, result=own_result, history=history)
 
 
 def statuses(queue: Queue, ids: Sequence[str]) -> dict[str, MessageStatus]:

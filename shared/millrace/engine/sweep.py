@@ -1,6 +1,6 @@
 """Sweep: the safety net that runs every minute, also over paused queues.
 
-It turns what grew too old into dead letters, removes orphans, and mends a depth that stands too high because a
+It turns what grew too old into dead letters, removes orphans, and repairs a depth that stands too high because a
 process died with credits in hand. It reads little: each lane sorts by age within a priority and key.
 """
 
@@ -40,7 +40,7 @@ def repair_depth(queue: Queue) -> int:
     """Lower the depth to what is there, where that is worth knowing: in an empty queue, or a crowded one.
 
     The new depth is what was counted plus every credit that may still be spent. Endings booked meanwhile are taken
-    off the surplus, and endings not yet booked no longer count after it: see `accounting`.
+    off the surplus, and endings not yet booked no longer count after it: see `book_endings`.
     """
     before = queue.state(fresh=True)
     now = queue.now()

@@ -1,4 +1,4 @@
-"""A message's workflow state: a document of its consumer's own, readable and writable only under a live claim."""
+"""A message's workflow state: its consumer's own bytes, readable and writable only under a live claim."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_STATE_BYTES = 64 * 1024
 
 
 def read_workflow_state(queue: Queue, entry: Entry) -> WorkflowState:
-    """The document under a claim; version 0 and empty when none was written. Raises StaleClaim."""
+    """The state under a claim; version 0 and empty when none was written. Raises StaleClaim."""
     current = queue.store.get_entry(entry.place)
     if current is None or current.token != entry.token or not current.live(queue.now()):
         raise StaleClaim(entry.id, entry.version, current.version if current else None)
@@ -20,13 +20,13 @@ def read_workflow_state(queue: Queue, entry: Entry) -> WorkflowState:
 
 
 def own_workflow_state(records: Records, nonce: str) -> WorkflowState:
-    """The document of the message with this nonce: one sent again after its window begins with an empty one."""
+    """The state of the message with this nonce: one sent again after its window begins with an empty one."""
     workflow_state = records.workflow_state
     return workflow_state if workflow_state and workflow_state.nonce == nonce else WorkflowState(b"", 0)
 
 
 def write_workflow_state(queue: Queue, entry: Entry, content: bytes, version: int) -> WorkflowState:
-    """Replace the document read at `version`, while the claim is live: one transaction, four write units and up.
+    """Replace the state read at `version`, while the claim is live: one transaction, four write units and up.
 
     Raises StaleClaim or StaleState; then nothing was written.
     """

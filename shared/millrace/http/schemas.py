@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from millrace.engine.enqueue import Receipt
-from millrace.engine.status import MessageStatus, Status
+from millrace.engine.status import MessageStatus, MessageView
 from millrace.http.fields import Schema, parse_json, rfc3339
 from millrace.model.errors import InvalidRequest
 from millrace.model.message import Attempt, DeadLetter, Entry, Message
@@ -197,7 +197,7 @@ STATUS = record(
 )
 
 
-def show_status(found: Status) -> JsonObject:
+def show_status(found: MessageView) -> JsonObject:
     result = found.result
     return {
         "message_id": found.message.id,

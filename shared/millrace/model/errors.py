@@ -10,7 +10,7 @@
     │   └── ExpressionFailed      an expression of the definition has no value for this message
     ├── NotFound                  no message or dead letter of that id
     ├── StaleClaim                the claim is no longer the newest; nothing was changed
-    ├── StaleState                the workflow document has another version; nothing was changed
+    ├── StaleState                the workflow state has another version; nothing was changed
     ├── QueueFull                 max_depth is reached; try again after `retry_after` seconds
     ├── InvalidDefinitions        the compiled definitions are not what `millrace compile` writes
     └── StoreUnavailable          the table did not answer within the deadline; the outcome may be unknown
@@ -130,7 +130,7 @@ class StaleClaim(MillraceError):
 
 
 class StaleState(MillraceError):
-    """The workflow document was changed since it was read; nothing was written."""
+    """The workflow state was changed since it was read; nothing was written."""
 
     code = "stale_state"
 

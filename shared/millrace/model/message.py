@@ -106,6 +106,10 @@ class Entry:
         """Somebody held it and neither finished nor gave it back in time: a run that counts as failed."""
         return bool(self.token) and self.until <= now
 
+    def claimed(self, token: str, owner: str, now: int, lease_ms: int) -> Entry:
+        """The same entry under a new claim. A store writes it only where the version is still the one before."""
+        return replace(self, token=token, version=self.version + 1, until=now + lease_ms, since=now, owner=owner)
+
     def unclaimed(self) -> Entry:
         """The same entry with nobody holding it. The version stays: it only grows."""
         return replace(self, token="", until=0, since=0, owner="")
@@ -126,7 +130,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class MessageLocation:
-    """Written when an entry moves or its message dies: where it is now, and what befell it."""
+    """Written when an entry moves or its message dies: where it is now, and its failed runs."""
 
     id: str
     nonce: str
@@ -161,7 +165,7 @@ class WorkflowState:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that will not run again by itself, whole, with what befell it."""
+    """A message that will not run again by itself, complete, with its failed runs."""
 
     message: Message
     failed_at: int

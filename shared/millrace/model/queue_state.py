@@ -1,15 +1,12 @@
-"""The queue's book-keeping: depth, totals and rates, all in one item of which every write is shared by many messages.
+"""A queue's counters: depth, totals and rates, all in one item of which every write is shared by many messages.
 
 Depth is `entries + credits granted but unspent + endings not yet booked + losses`. It may stand too high after a
-crash (the sweep mends that), never too low: `max_depth` is a promise.
+crash (the sweep repairs that), never too low: `max_depth` is a promise.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from millrace.model.clock import DAY, MINUTE
@@ -48,7 +45,7 @@ class QueueState:
     depth: int = 0
     sequence: int = 0  #: the last order number given out, for ordered queues
     returned: int = 0  #: credits given back since ever; a count that only grows
-    epoch: int = 0  #: how often the sweep mended the depth; an ending booked under an older one does not count
+    epoch: int = 0  #: how often the sweep repaired the depth; an ending booked under an older one does not count
     paused_at: int = 0
     paused_by: str = ""
     arrived: int = 0
@@ -130,34 +127,3 @@ class CounterDelta:
     @property
     def credits(self) -> int:
         return self.ended + self.unspent
-
-
-@dataclass(slots=True)
-class PendingDelta:
-    """What one process has seen of a queue and not written yet."""
-
-    failed: int = 0
-    dead: Counter[int] = field(default_factory=Counter)
-
-
-class PendingCounters:
-    """The notes of one process, a page for each queue. Safe to share between threads."""
-
-    def __init__(self) -> None:
-        self._pending: dict[tuple[str, str], PendingDelta] = {}
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def collect(self, tenant: str, queue: str) -> Iterator[PendingDelta]:
-        """The open page, to write on."""
-        with self._lock:
-            yield self._pending.setdefault((tenant, queue), PendingDelta())
-
-    def take_out(self, tenant: str, queue: str) -> PendingDelta:
-        """Take the page out, for booking."""
-        with self._lock:
-            return self._pending.pop((tenant, queue), PendingDelta())
-
-    def holds(self, tenant: str, queue: str) -> bool:
-        with self._lock:
-            return (tenant, queue) in self._pending

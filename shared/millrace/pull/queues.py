@@ -9,7 +9,7 @@ from typing import Any
 from millrace.engine.inspect import Stats, list_claims, list_entries, stats
 from millrace.engine.operate import pause, resume
 from millrace.engine.queue import Queue
-from millrace.engine.status import Status, status
+from millrace.engine.status import MessageView, status
 from millrace.http.fields import Kind, Text, Whole
 from millrace.http.response import HttpResponse
 from millrace.http.routes import Route, RouteCall, RouteReply
@@ -127,7 +127,7 @@ def _queue(service: Service, call: RouteCall) -> Queue:
     return service.queue(call.tenant, call.path["queue"])
 
 
-def _status(service: Service, call: RouteCall) -> Status:
+def _status(service: Service, call: RouteCall) -> MessageView:
     message_id = call.path["message_id"]
     if not MESSAGE_ID.fullmatch(message_id):
         raise NotFound("message", message_id[:64])

@@ -51,7 +51,7 @@ class Driver(RuleBasedStateMachine):
         self.sent = 0
 
     def dead_letters(self) -> list[DeadLetter]:
-        return list_dead_letters(self.world.queues[0], limit=500).items
+        return list(list_dead_letters(self.world.queues[0], limit=500).items)
 
     def depth(self) -> int:
         """As the counter has it."""
