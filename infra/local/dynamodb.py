@@ -32,7 +32,7 @@ def find_jar() -> Path:
 
 
 def find_java() -> str:
-    """Java 17 or newer: JAVA_HOME's, the PATH's, or the one that `make engines` brought."""
+    """Java 17 or newer: JAVA_HOME's, the PATH's, or the one that `make engines` downloaded."""
     home = os.environ.get("JAVA_HOME")
     candidates = [str(Path(home, "bin", "java"))] if home else []
     candidates += [found] if (found := shutil.which("java")) else []

