@@ -13,10 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from infra.translation import translated
+from translation import translated
 
 EXCEPTIONS = Path(__file__).with_name("checkov.yaml")
 CHECKOV = Path(sys.executable).with_name("checkov")

@@ -275,7 +275,7 @@ class Functions:
 
 def lambda_rig(bench: Bench, functions: Functions) -> Rig:
     queues = f'queue Jobs {{ {TYPE}  map_to: lambda "resize" {{ n: n }} }}'
-    return Rig(bench, queues, **{"lambda": LambdaDelivery(functions)})
+    return Rig(bench, queues, **{"lambda": LambdaDelivery(functions)})  # type: ignore[arg-type]
 
 
 def test_a_function_is_invoked_with_the_input_and_the_fencing_token(bench: Bench) -> None:

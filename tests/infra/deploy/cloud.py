@@ -71,7 +71,7 @@ class Deployment:
         self._template = str(build / "template.yaml")
 
     def client(self, service: str) -> Any:
-        return boto3.client(service, endpoint_url=self.endpoint, region_name=REGION)  # type: ignore[call-overload]
+        return boto3.client(service, endpoint_url=self.endpoint, region_name=REGION)
 
     def deploy(self) -> str:
         return sam(
@@ -119,5 +119,4 @@ class Deployment:
             status, found = self.request("GET", f"/v1/queues/WebhookIngress/messages/{message_id}", token)
             return found if status == 200 and found["status"] == "done" and found["finished_at"] else None
 
-        found: dict[str, Any] = until(look, f"message {message_id} done")
-        return found
+        return until(look, f"message {message_id} done")

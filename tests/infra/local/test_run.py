@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import socket
 import string
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from infra.local.dynamodb import ROOT
 from infra.local.run import CannotRun, demand_free, only_one
 from millrace.cli.main import main
 from tests.infra.local.private import leaks, logs_under, send_private_things
 from tests.infra.local.stack import Stack, alive, descendants
 
 Start = Callable[..., Stack]
+#: As the README writes it.
+LOCAL_URL = "http://127.0.0.1:8080"
 
 
 @pytest.fixture
@@ -47,6 +53,7 @@ def test_a_webhook_is_worked_off_and_survives_a_restart(start: Start, options: t
     stack.wait_for("Ctrl-C")
 
     assert stack.get("/admin/queues")[0] == 200
+    run_the_readmes_commands(stack)
     noise = "".join(random.Random(7).choices(string.printable, k=100_000))
     status, answer = stack.send({"id": "LARGE", "title": noise, "urgency": "low"})
     assert status == 202, answer
@@ -75,6 +82,21 @@ def test_a_webhook_is_worked_off_and_survives_a_restart(start: Start, options: t
     status, repeated = again.send({"id": "LARGE", "title": noise, "urgency": "low"})
     assert (status, repeated["message_id"]) == (200, answer["message_id"])
     again.stop()
+
+
+def run_the_readmes_commands(stack: Stack) -> None:
+    """What a reader types while `make run` runs, on this stack's folder and ports."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    block = next(found for found in re.findall(r"```console\n(.*?)```", readme, re.S) if "millrace send" in found)
+    script = re.sub(r"^\$ ", "", block, flags=re.M)
+    here = {".local/": f"{stack.home}/", ".venv-run/bin": str(Path(sys.executable).parent), LOCAL_URL: stack.url}
+    for written, meant in here.items():
+        script = script.replace(written, meant)
+    environment = {**os.environ, "MILLRACE_URL": stack.url}
+    ran = subprocess.run(["bash", "-euo", "pipefail", "-c", script], env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    for shown in ("202", "invoice.paid", "WebhookIngress"):
+        assert shown in ran.stdout
 
 
 def test_a_leak_is_told_with_its_place(tmp_path: Path) -> None:

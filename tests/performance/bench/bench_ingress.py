@@ -123,12 +123,7 @@ def _items_of_one(handler: Any) -> list[dict[str, Any]]:
     client = handler.ingress().runtime.store._calls.client
     seen: list[dict[str, Any]] = []
     put = client.put_item
-
-    def recorded(**arguments: Any) -> Any:
-        seen.append(arguments["Item"])
-        return put(**arguments)
-
-    client.put_item = recorded
+    client.put_item = lambda **arguments: (seen.append(arguments["Item"]), put(**arguments))[1]
     with contextlib.redirect_stdout(io.StringIO()):
         handler.handler(stripe_event(-1), None)
     del client.put_item

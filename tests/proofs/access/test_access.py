@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from mypy_boto3_dynamodb import DynamoDBClient
 
 import functions.admin.app as admin
 import functions.authoriser.handler as authoriser
@@ -29,7 +28,7 @@ from millrace.model.tokens import Scope, issue, revoke
 from millrace.pull.api import ROUTES
 from millrace.pull.dispatcher import SHARED, Dispatcher
 from millrace.pull.service import Service
-from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.memory.admin import MemoryAdminJobs, MemoryAuditLog
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
@@ -129,8 +128,8 @@ class Deployment:
 
 
 @pytest.fixture
-def deployment(engine_client: DynamoDBClient, tables: TableNames, monkeypatch: pytest.MonkeyPatch) -> Deployment:
-    tokens = DynamoTokens(engine_client, tables.queue)
+def deployment(dynamo_store: DynamoStore, monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    tokens = DynamoTokens(dynamo_store._calls.client, dynamo_store._names.queue)
     runtime = Runtime(MemoryStore(), MemoryBlobs(), chance=lambda: 0.5)
     audit_log = MemoryAuditLog()
     service = AdminService(runtime, DEFINITIONS, tokens, MemoryAdminJobs(), audit_log)
