@@ -128,7 +128,7 @@ def trim(target: Path) -> None:
     for pattern in UNUSED:
         for path in target.glob(pattern):
             remove(path)
-    # Of CEL only the extension module is loaded; its package drags a command line along.
+    # Of CEL only the extension module is loaded; its package brings a command line along.
     for path in (target / "cel").glob("*.py*"):
         if path.name != "__init__.py":
             remove(path)

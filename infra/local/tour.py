@@ -30,7 +30,7 @@ PATIENCE_S = 60
 
 
 def development_token(places: Places) -> str:
-    """The token of this folder: made once, readable by you only, made anew when the tables no longer know it."""
+    """The token of this folder: made once, readable by you only, made again when the tables no longer know it."""
     path = places.home / "token"
     client = dynamodb_client(endpoint_url=places.dynamodb_url, region=REGION)
     tokens = DynamoTokens(client, RESOURCES["QueueTable"])
@@ -90,7 +90,7 @@ def _watch(console: Console, url: str, token: str, began: float, stopping: threa
 
 
 def _details(answer: dict[str, Any]) -> str:
-    """Its id, who holds it, what came of it: what a newcomer wants to see."""
+    """Its id, who holds it, its result: what a newcomer wants to see."""
     entry = answer["entry"] or {}
     kept = {
         "message_id": answer["message_id"],

@@ -1,4 +1,4 @@
-// One message: where it stands, what befell it, and its body.
+// One message: its status, its history, and its body.
 
 import { api } from "./api.js";
 import { bytes, button, count, facts, failure, fill, h, link, loading, statusBadge, short, span, time, to, toast } from "./dom.js";
