@@ -93,7 +93,8 @@ def run_the_readmes_commands(stack: Stack) -> None:
     for written, meant in here.items():
         script = script.replace(written, meant)
     environment = {**os.environ, "MILLRACE_URL": stack.url}
-    ran = subprocess.run(["bash", "-euo", "pipefail", "-c", script], env=environment, capture_output=True, text=True)
+    shell = ["bash", "-euo", "pipefail", "-c", script]
+    ran = subprocess.run(shell, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     for shown in ("202", "invoice.paid", "WebhookIngress"):
         assert shown in ran.stdout
