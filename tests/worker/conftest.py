@@ -1,7 +1,8 @@
-"""Workers in a test's hand: one drain at a time, no patience, no threads that beat by themselves."""
+"""Workers under a test's control: one drain at a time, no patience, no heartbeat but the test's."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import pytest
 
 from millrace.engine.enqueue import Receipt, enqueue
-from millrace.engine.queue import Queue
+from millrace.engine.queue import Queue, Runtime
 from millrace.model.message import Draft
+from millrace.stores.memory.queue import MemoryStore
 from millrace.worker import Worker, WorkerSettings
 from millrace.worker.worker import DrainResult
+from tests.conftest import Bench, Clock
 
 AT_ONCE = WorkerSettings(concurrency=4, patience_ms=0, linger_ms=0, heartbeat=False)
 
@@ -32,11 +35,26 @@ def put(queue: Queue, body: bytes = b"{}", **fields: Any) -> Receipt:
     return enqueue(queue, Draft(body, **fields))
 
 
+def ahead_of(bench: Bench, queue: Queue) -> Queue:
+    """The queue of a rival whose clock is past the lease: moving the worker's own would set off its heartbeat."""
+    return Runtime(bench.store, bench.blobs, clock=lambda: bench.clock() + 31_000).queue(bench.tenant, queue.spec)
+
+
+def join_runners() -> None:
+    """Wait for threads that were left behind in a handler, once the test lets it return."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("millrace-"):
+            thread.join(10)
+
+
+@pytest.fixture
+def memory_bench(memory_store: MemoryStore, clock: Clock, tenant: str) -> Bench:
+    return Bench(memory_store, clock, tenant)
+
+
 @pytest.fixture(autouse=True)
 def _no_thread_is_left_behind() -> Any:
     """A worker that ends leaves no thread of its own: a leak here would be one in every Lambda."""
-    import threading
-
     yield
     left = [thread.name for thread in threading.enumerate() if thread.name.startswith("millrace-")]
     assert not left

@@ -10,7 +10,9 @@ import urllib3
 from millrace.engine.dead_letters import list_dead_letters
 from millrace.worker.targets.address import AddressGuard, AddressRefused, guarded_pools, resolve
 from tests.conftest import Bench
-from tests.worker.test_targets import Receiver, http_rig, put_n, receiver
+from tests.worker.rigs import put_n
+from tests.worker.targets.conftest import receiver
+from tests.worker.targets.receiver import Receiver, http_rig
 
 __all__ = ["receiver"]
 

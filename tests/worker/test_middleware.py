@@ -1,19 +1,13 @@
-"""Logs, metrics and middleware: what operators see, and what they must not."""
+"""Middleware: its order, and what logs and traces show and must not."""
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any
 
 import pytest
 
-from millrace.engine.enqueue import enqueue_all
-from millrace.model.message import Draft
-from millrace.model.queue_spec import RetryPolicy
 from millrace.worker import Context, Reject
-from millrace.worker.counts import SAMPLE_SIZE, RunCounter
-from millrace.worker.metrics import emit_metrics, spread
 from millrace.worker.middleware import Handler, logging_middleware, tracing_middleware
 from tests.conftest import Bench
 from tests.worker.conftest import drain, put
@@ -42,31 +36,6 @@ def test_middleware_may_answer_in_the_handlers_place(memory_bench: Bench) -> Non
     put(queue, idempotency_key="k")
     drain(queue, lambda _context: 1 / 0, middleware=(lambda _context, _run: {"cached": True},))
     assert put(queue, idempotency_key="k").result == b'{"cached":true}'
-
-
-def test_metrics_are_one_emf_document_for_the_queue(memory_bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    queue = memory_bench.queue(delivery=RetryPolicy(max_attempts=2))
-    enqueue_all(queue, [Draft(b"{}") for _ in range(300)])
-    memory_bench.clock.forward(40)
-    failing = iter([True] * 3 + [False] * 1000)
-
-    def handle(_context: Context) -> None:
-        if next(failing):
-            raise ValueError("secret-text")
-
-    drained = drain(queue, handle, concurrency=1)
-    emit_metrics(queue, drained)
-    document = json.loads(capsys.readouterr().out)
-    assert document["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["queue", "service"]]
-    assert (document["queue"], document["Done"], document["Retried"]) == ("Jobs", [297.0], [3.0])
-    assert set(document["EnqueueToStart"]) == {40.0}
-    assert len(document["EnqueueToStart"]) < 100
-
-
-def test_an_idle_drain_writes_nothing(memory_bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    queue = memory_bench.queue()
-    emit_metrics(queue, drain(queue, lambda _context: None))
-    assert capsys.readouterr().out == ""
 
 
 def test_a_failed_run_is_logged_with_its_fields_and_without_its_body(
@@ -135,22 +104,3 @@ def test_each_run_is_a_subsegment_below_the_invocations(memory_bench: Bench) -> 
     drain(queue, lambda _context: None, middleware=(tracing_middleware(Tracer()),))
     assert Tracer.provider.parents == ["invocation"]
     assert Tracer.provider.segments[0].annotations["message_id"] == receipt.message_id
-
-
-def test_a_long_drain_keeps_a_bounded_sample() -> None:
-    counting = RunCounter()
-    for value in range(20 * SAMPLE_SIZE):
-        counting.started(value)
-    kept = counting.counts().latencies_ms
-    assert len(kept) <= SAMPLE_SIZE
-    assert abs(sorted(kept)[len(kept) // 2] - 10 * SAMPLE_SIZE) < SAMPLE_SIZE
-
-
-def test_spread_keeps_the_ends() -> None:
-    assert spread(tuple(range(1_000)), 5) == (0, 250, 500, 749, 999)
-    assert spread((3, 1), 5) == (3, 1)
-
-
-@pytest.fixture
-def memory_bench(memory_store, clock, tenant) -> Bench:  # type: ignore[no-untyped-def]
-    return Bench(memory_store, clock, tenant)

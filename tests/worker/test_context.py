@@ -1,0 +1,78 @@
+"""The context: a run's own time, log fields and workflow state."""
+
+from __future__ import annotations
+
+import pytest
+
+from millrace.model.errors import StaleClaim, StaleState
+from millrace.worker import Context
+from tests.conftest import Bench
+from tests.worker.conftest import ahead_of, drain, put
+
+
+def test_a_run_knows_how_long_it_may_still_take(bench: Bench) -> None:
+    queue = bench.queue(execution_timeout_seconds=60)
+    put(queue)
+    left: list[int] = []
+
+    def handle(context: Context) -> None:
+        bench.clock.forward(20_000)
+        left.append(context.remaining_ms())
+        bench.clock.forward(50_000)
+        left.append(context.remaining_ms())
+
+    drain(queue, handle)
+    assert left == [40_000, 0]
+
+
+def test_every_log_line_names_the_run_and_never_its_body(memory_bench: Bench) -> None:
+    queue = memory_bench.queue()
+    receipt = put(queue, b'{"card":"4111"}', correlation_id="corr-2")
+    seen: list[dict[str, object]] = []
+    drain(queue, lambda context: seen.append(context.fields))
+    assert seen == [
+        {
+            "tenant": memory_bench.tenant,
+            "queue": "Jobs",
+            "message_id": receipt.message_id,
+            "attempt": 1,
+            "claim_version": 1,
+            "correlation_id": "corr-2",
+        }
+    ]
+
+
+def test_the_workflow_state_is_kept_from_run_to_run(bench: Bench) -> None:
+    queue = bench.queue()
+    put(queue)
+    seen: list[dict[str, object]] = []
+
+    def handle(context: Context) -> None:
+        seen.append(context.state.read())
+        context.state.write({"step": context.attempt})
+        context.state.write({"step": context.attempt, "again": True})
+        if context.attempt == 1:
+            raise ValueError
+
+    for _ in range(2):
+        drain(queue, handle)
+        bench.clock.forward(60_000)
+    assert seen == [{}, {"step": 1, "again": True}]
+
+
+def test_a_run_whose_claim_is_lost_cannot_write_its_state(bench: Bench) -> None:
+    from millrace.engine.claim import claim
+
+    queue = bench.queue(lease_seconds=30)
+    put(queue)
+    raised: list[type[Exception]] = []
+
+    def handle(context: Context) -> None:
+        context.state.write({"step": 1})
+        claim(ahead_of(bench, queue), owner="another")
+        with pytest.raises((StaleClaim, StaleState)) as stale:
+            context.state.write({"step": 2})
+        raised.append(stale.type)
+
+    drain(queue, handle)
+    assert raised == [StaleClaim]

@@ -1,0 +1,89 @@
+"""The heartbeat: claims are extended, lost ones cancel their run, and slow runs are ended."""
+
+from __future__ import annotations
+
+from millrace.engine.claim import claim
+from millrace.engine.enqueue import enqueue_all
+from millrace.engine.inspect import list_claims
+from millrace.engine.status import MessageStatus, status
+from millrace.model.message import Draft
+from millrace.worker import Context
+from millrace.worker.slots import take_slot
+from tests.conftest import Bench
+from tests.worker.conftest import ahead_of, put, worker
+
+
+def test_heartbeat_extends_what_is_held(bench: Bench) -> None:
+    queue = bench.queue(lease_seconds=30)
+    receipt = put(queue)
+
+    def handle(context: Context) -> None:
+        for _ in range(10):
+            bench.clock.forward(10_000)
+            job.heartbeat.beat()
+        assert not context.cancelled.is_set()
+
+    job = worker(queue, handle)
+    assert job.run().counts["done"] == 1
+    assert status(queue, receipt.message_id).status is MessageStatus.DONE
+
+
+def test_a_lost_claim_cancels_the_run_and_its_result_is_discarded(bench: Bench) -> None:
+    queue = bench.queue(lease_seconds=30)
+    receipt = put(queue)
+
+    def handle(context: Context) -> str:
+        if context.version > 1:
+            return "late one"
+        (taken,) = claim(ahead_of(bench, queue), owner="another").claims
+        job.heartbeat.beat()
+        assert context.cancelled.is_set()
+        assert taken.entry.version == 2
+        return "stale"
+
+    job = worker(queue, handle, concurrency=2)
+    drained = job.run()
+    assert (drained.counts["lost"], drained.counts["discarded"], drained.counts["done"]) == (1, 1, 0)
+    found = status(queue, receipt.message_id)
+    assert found.status is MessageStatus.IN_FLIGHT
+    assert found.entry is not None
+    assert found.entry.owner == "another"
+
+
+def test_past_its_execution_timeout_a_run_has_failed_whatever_it_gives(bench: Bench) -> None:
+    queue = bench.queue(execution_timeout_seconds=60, lease_seconds=30)
+    receipt = put(queue)
+
+    def handle(context: Context) -> str:
+        assert context.deadline == bench.clock() + 60_000
+        for _ in range(6):
+            bench.clock.forward(10_000)
+            job.heartbeat.beat()
+        job.heartbeat.check()
+        assert context.cancelled.is_set()
+        return "late"
+
+    job = worker(queue, handle, concurrency=2)
+    drained = job.run()
+    found = status(queue, receipt.message_id)
+    assert (drained.counts["timed_out"], drained.counts["discarded"], drained.counts["done"]) == (1, 1, 0)
+    assert found.entry is not None
+    assert found.entry.attempts == 1
+    assert found.history[0].error_type == "ExecutionTimeout"
+
+
+def test_a_lost_slot_ends_the_worker(bench: Bench) -> None:
+    """Another worker has its place: with both at work the queue would exceed its concurrency."""
+    queue = bench.queue(lease_seconds=30, max_concurrency=4)
+    slot = take_slot(queue, 4)
+    receipts = enqueue_all(queue, [Draft(b"{}") for _ in range(40)])
+
+    def handle(_context: Context) -> None:
+        if take_slot(ahead_of(bench, queue), 4):
+            job.heartbeat.beat()
+
+    job = worker(queue, handle, concurrency=1, slot=slot)
+    result = job.run()
+    assert result.reason == "slot lost"
+    assert result.counts["done"] < len(receipts)
+    assert not list_claims(queue).items
