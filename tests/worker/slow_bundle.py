@@ -1,4 +1,4 @@
-"""A command that tells when it has begun, and ends once it was told to stop."""
+"""A command that says when it has begun, and ends once the process was asked to stop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from millrace.worker import command
 
-_told = threading.Event()
+_stop_seen = threading.Event()
 
 
 @command("Slow.Work")
@@ -26,8 +26,8 @@ def _stopping() -> threading.Event:
         while signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL and (
             signal.getsignal(signal.SIGINT) is not signal.SIG_DFL
         ):
-            _told.wait(0.02)
-        _told.set()
+            _stop_seen.wait(0.02)
+        _stop_seen.set()
 
     threading.Thread(target=watch, daemon=True).start()
-    return _told
+    return _stop_seen

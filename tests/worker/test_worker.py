@@ -29,22 +29,22 @@ def test_every_message_runs_once_and_is_done(bench: Bench) -> None:
 def test_no_more_run_at_once_than_may(bench: Bench) -> None:
     queue = bench.queue(max_concurrency=3)
     enqueue_all(queue, [Draft(b"{}") for _ in range(20)])
-    lock, now, most, order = threading.Lock(), 0, 0, 0
+    lock, now, highest, order = threading.Lock(), 0, 0, 0
     meet = threading.Barrier(3)
 
     def handle(_context: Context) -> None:
-        nonlocal now, most, order
+        nonlocal now, highest, order
         with lock:
             now += 1
             order += 1
-            most, mine = max(most, now), order
+            highest, mine = max(highest, now), order
         if mine <= 3:
             meet.wait(10)
         with lock:
             now -= 1
 
     drain(queue, handle, concurrency=8)
-    assert most == 3
+    assert highest == 3
 
 
 def test_the_next_batch_is_claimed_while_this_one_runs(memory_bench: Bench) -> None:
