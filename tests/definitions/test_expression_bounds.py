@@ -43,10 +43,10 @@ def findings(text: str) -> list[str]:
 )
 def test_a_large_message_ends_an_evaluation_soon(text: str, payload: Any) -> None:
     compiled = expression(text)
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(ExpressionFailed, match="too large"):
         compiled.evaluate({"payload": payload, "headers": {}})
-    assert time.perf_counter() - started < SECONDS
+    assert time.process_time() - started < SECONDS
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_the_largest_message_that_is_let_in_is_done_soon(text: str) -> None:
         return
     compiled = expression(text)
     size = compiled.max_weight - 4
-    started = time.perf_counter()
+    started = time.process_time()
     compiled.evaluate({"payload": {"items": [1] * size}, "headers": {}})
-    assert time.perf_counter() - started < SECONDS
+    assert time.process_time() - started < SECONDS
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +51,13 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def edit(path: Path, text: str) -> None:
+    """Write a file and date it a second later: file systems keep time in steps of some milliseconds."""
+    later = path.stat().st_mtime_ns + 1_000_000_000
+    path.write_text(text)
+    os.utime(path, ns=(later, later))
+
+
 def reload(functions: Recorded, *steps: Callable[[], object]) -> list[str]:
     said: list[str] = []
     looks: threading.Event = Looks(*steps)  # type: ignore[assignment]
@@ -60,7 +68,7 @@ def reload(functions: Recorded, *steps: Callable[[], object]) -> list[str]:
 def test_a_changed_handler_restarts_the_functions_once(root: Path) -> None:
     functions = Recorded()
     handler = root / "functions" / "worker" / "handler.py"
-    said = reload(functions, lambda: None, lambda: handler.write_text("newer"), lambda: None)
+    said = reload(functions, lambda: None, lambda: edit(handler, "newer"), lambda: None)
     assert functions.calls == ["stop", "start"]
     assert said[0].startswith("handler.py changed")
 
@@ -74,6 +82,6 @@ def test_nothing_changed_nothing_restarted(root: Path) -> None:
 def test_a_handler_that_does_not_start_is_told_and_the_next_change_tries_again(root: Path) -> None:
     functions = Recorded(broken=True)
     handler = root / "functions" / "worker" / "handler.py"
-    said = reload(functions, lambda: handler.write_text("broken!"), lambda: handler.write_text("mended"))
+    said = reload(functions, lambda: edit(handler, "broken!"), lambda: edit(handler, "mended"))
     assert functions.calls == ["stop", "start"] * 2
     assert "a name is not defined" in said[1]

@@ -213,9 +213,11 @@ class Hammer:
         self.stopped = None
 
     def _over(self) -> bool:
-        """Everything was accepted, and nothing but orphans is left in the table."""
+        """Every kill was dealt, everything was accepted, and nothing but orphans is left in the table."""
         progress = self.progress
-        if len(progress.accepted) < self.plan.messages or not progress.accepted <= progress.ended | progress.in_doubt:
+        if self.kill_at or len(progress.accepted) < self.plan.messages:
+            return False
+        if not progress.accepted <= progress.ended | progress.in_doubt:
             return False
         queue = self._own_queue()
         left = {entry_id for entry_id, nonce in _entries(queue) if _committed(queue, entry_id, nonce)}
