@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from translation import translated
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from infra.translation import translated
 
 EXCEPTIONS = Path(__file__).with_name("checkov.yaml")
 CHECKOV = Path(sys.executable).with_name("checkov")

@@ -91,14 +91,14 @@ atoms = st.sampled_from(["1", "-2", "1.5", '"s"', "'t'", "true", "null", 'b"x"',
 operators = st.sampled_from(["==", "!=", "<", ">", "<=", "+", "-", "*", "&&", "||", "in", "%"])
 
 
-def _words(*parts: object) -> st.SearchStrategy[list[str]]:
+def _words(*parts: str | st.SearchStrategy[str] | st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str]]:
     """The words of several strategies, one after the other."""
-    lists = [st.just([part]) if isinstance(part, str) else part for part in parts]
-    return st.tuples(*lists).map(lambda pieces: [word for piece in pieces for word in _listed(piece)])  # type: ignore[arg-type]
+    lists = [st.just(part) if isinstance(part, str) else part for part in parts]
+    return st.tuples(*lists).map(lambda pieces: [word for piece in pieces for word in _listed(piece)])
 
 
-def _listed(piece: object) -> list[str]:
-    return [piece] if isinstance(piece, str) else list(piece)  # type: ignore[call-overload]
+def _listed(piece: str | list[str]) -> list[str]:
+    return [piece] if isinstance(piece, str) else piece
 
 
 def _many(inner: st.SearchStrategy[list[str]], most: int = 3) -> st.SearchStrategy[list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from typing import Any
 
 from millrace.signatures import (
     PRESETS,
@@ -48,15 +49,18 @@ def secret_of(scheme: Scheme, value: str = SHARED, name: str = "current") -> Sec
     return Secret(name, value)
 
 
-def delivery(scheme: Scheme, body: bytes = b'{"event":{"id":"e-1"},"id":"e-1"}', secret: Secret | None = None, **more):
+def delivery(
+    scheme: Scheme,
+    body: bytes = b'{"event":{"id":"e-1"},"id":"e-1"}',
+    secret: Secret | None = None,
+    now: int = NOW,
+) -> WebhookRequest:
     """A request of this scheme, signed at NOW."""
     headers = {"content-type": "application/json", "x-noise": "1"}
-    return deliver(
-        scheme, secret or secret_of(scheme), URL, body, more.pop("now", NOW), headers=headers, delivery_id="d-1"
-    )
+    return deliver(scheme, secret or secret_of(scheme), URL, body, now, headers=headers, delivery_id="d-1")
 
 
-def changed(request: WebhookRequest, **fields) -> WebhookRequest:
+def changed(request: WebhookRequest, **fields: Any) -> WebhookRequest:
     """The same request with some parts replaced; `headers` is a list of pairs."""
     merged = {"method": request.method, "url": request.url, "headers": pairs(request), "body": request.body, **fields}
     return WebhookRequest.build(merged["method"], merged["url"], merged["headers"], merged["body"])

@@ -7,7 +7,8 @@ import hashlib
 import hmac
 import json
 import types
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
+from typing import Any, Self
 from urllib.parse import parse_qs, urlencode
 
 import pytest
@@ -32,7 +33,7 @@ def flipped(signature: str) -> str:
 
 class FixedDatetime(datetime):
     @classmethod
-    def now(cls, tz=None):
+    def now(cls, tz: tzinfo | None = None) -> Self:
         return cls.fromtimestamp(NOW / 1000, tz)
 
 
@@ -67,7 +68,8 @@ def test_standard_webhooks_agrees_with_its_library(name: str, monkeypatch: pytes
     import svix.webhooks
 
     monkeypatch.setattr(inner, "datetime", FixedDatetime)
-    library = inner.Webhook(SHARED) if name == "standard_webhooks" else svix.webhooks.Webhook(SHARED)
+    # The one library holds the other: Svix made the standard.
+    library: Any = inner.Webhook(SHARED) if name == "standard_webhooks" else svix.webhooks.Webhook(SHARED)
     scheme, secret = preset(name), Secret("current", SHARED)
 
     def library_accepts(text: str, headers: dict[str, str]) -> bool:
@@ -93,9 +95,13 @@ def test_standard_webhooks_agrees_with_its_library(name: str, monkeypatch: pytes
 
 
 def test_slack_agrees_with_its_library() -> None:
-    from slack_sdk.signature import SignatureVerifier
+    from slack_sdk.signature import Clock, SignatureVerifier
 
-    library = SignatureVerifier(RAW.value, types.SimpleNamespace(now=lambda: NOW / 1000))
+    class SlackClock(Clock):
+        def now(self) -> float:
+            return NOW / 1000
+
+    library = SignatureVerifier(RAW.value, SlackClock())
     scheme = preset("slack")
     for text in texts(250, seed=3):
         made = sign(scheme, RAW, text.encode(), NOW)
@@ -121,7 +127,7 @@ def test_square_agrees_with_its_library() -> None:
             assert (refusal(scheme, request, [RAW]) is None) == (accepted or (not body and url == URL))
 
 
-class Fields(dict):
+class Fields(dict[str, list[str]]):
     """A form as web frameworks hand it to Twilio's library."""
 
     def getlist(self, name: str) -> list[str]:

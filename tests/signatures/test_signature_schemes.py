@@ -6,6 +6,7 @@ import hashlib
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,10 +21,11 @@ from millrace.signatures import (
     scheme_from,
     verify,
 )
+from millrace.signatures.request import WebhookRequest
 from tests.signatures.cases import NOW, SCHEMES, changed, delivery, secret_of, with_header
 
 
-def key_of(name: str, request) -> str:
+def key_of(name: str, request: WebhookRequest) -> str:
     scheme = SCHEMES[name]
     return idempotency_key(scheme, request, verify(scheme, request, [secret_of(scheme)], NOW))
 
@@ -66,7 +68,7 @@ def test_definition_names_a_provider_a_header_or_a_formula() -> None:
         {"header": "X-Mine", "tolerence": 1},
     ],
 )
-def test_definition_that_could_not_protect_is_refused(settings: dict) -> None:
+def test_definition_that_could_not_protect_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationMissing):
         scheme_from(settings)
 

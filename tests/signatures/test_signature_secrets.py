@@ -6,14 +6,15 @@ import json
 import logging
 import pickle
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import boto3
 import pytest
 from moto import mock_aws
 
-from millrace.aws.secrets import SecretMissing, StoreSilent, powertools_fetch
+from millrace.aws.secrets import powertools_fetch
 from millrace.signatures import (
     ConfigurationMissing,
     RefusalReason,
@@ -24,6 +25,8 @@ from millrace.signatures import (
     authenticate,
     preset,
 )
+from millrace.signatures.request import WebhookRequest
+from millrace.signatures.secrets import SecretMissing, StoreSilent
 from tests.signatures.cases import NOW, URL, changed, delivery
 
 GITHUB = preset("github")
@@ -74,7 +77,7 @@ def source(clock: Hands, store: Store) -> SecretSource:
 REFERENCE = ["secretsmanager:hook"]
 
 
-def signed_with(value: str):
+def signed_with(value: str) -> WebhookRequest:
     return delivery(GITHUB, secret=Secret("sender", value))
 
 
@@ -304,9 +307,9 @@ def api_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     from botocore.client import BaseClient
 
     calls: list[str] = []
-    original = BaseClient._make_api_call
+    original: Callable[..., object] = vars(BaseClient)["_make_api_call"]
 
-    def counted(self, operation: str, arguments: dict) -> object:
+    def counted(self: BaseClient, operation: str, arguments: dict[str, Any]) -> object:
         calls.append(operation)
         return original(self, operation, arguments)
 
@@ -362,7 +365,7 @@ def test_store_that_does_not_answer_is_told_from_a_missing_secret(
     from botocore.client import BaseClient
     from botocore.exceptions import EndpointConnectionError
 
-    def broken(self, operation: str, arguments: dict) -> object:
+    def broken(self: BaseClient, operation: str, arguments: dict[str, Any]) -> object:
         raise EndpointConnectionError(endpoint_url=URL)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", broken)

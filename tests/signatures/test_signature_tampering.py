@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from millrace.signatures import RefusalReason, Scheme, Secret, SignatureInvalid, WebhookRequest, preset, verify
@@ -68,7 +70,7 @@ def test_every_single_character_of_the_signature_counts(scheme: Scheme) -> None:
         lambda value: value * 200,
     ],
 )
-def test_damaged_signature_is_refused(scheme: Scheme, damage) -> None:
+def test_damaged_signature_is_refused(scheme: Scheme, damage: Callable[[str], str]) -> None:
     request = delivery(scheme)
     odd = damage(signature_of(scheme, request))
     assert refusal(scheme, with_header(request, scheme.names[0].signature, odd)) is not None
@@ -128,6 +130,7 @@ timed = [scheme for scheme in SCHEMES.values() if scheme.timed]
 def test_time_is_refused_on_both_sides_of_the_tolerance(scheme: Scheme) -> None:
     unit = 1 if scheme.clock is TimestampFormat.MILLISECONDS or scheme.clock is TimestampFormat.RFC3339 else 1000
     signed_at = NOW // unit * unit
+    assert scheme.tolerance_seconds is not None
     reach = scheme.tolerance_seconds * 1000
     request = delivery(scheme, now=signed_at)
     for now in (signed_at - reach, signed_at, signed_at + reach):

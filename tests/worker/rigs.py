@@ -34,7 +34,7 @@ class DrainerRig:
         commands = Commands()
         commands.command("Thing.Do")(self._do)
         deliveries = {TargetKind.COMMAND: commands.deliver}
-        self.drainer = QueueDrainer(bench.another_process(), compiled(QUEUES), deliveries, AT_ONCE, **given)  # type: ignore[arg-type]
+        self.drainer = QueueDrainer(bench.another_process(), compiled(QUEUES), deliveries, AT_ONCE, **given)
 
     def _do(self, given: dict[str, int]) -> None:
         self.before(given["n"])

@@ -71,7 +71,7 @@ class Deployment:
         self._template = str(build / "template.yaml")
 
     def client(self, service: str) -> Any:
-        return boto3.client(service, endpoint_url=self.endpoint, region_name=REGION)
+        return boto3.client(service, endpoint_url=self.endpoint, region_name=REGION)  # type: ignore[call-overload]
 
     def deploy(self) -> str:
         return sam(
@@ -119,4 +119,5 @@ class Deployment:
             status, found = self.request("GET", f"/v1/queues/WebhookIngress/messages/{message_id}", token)
             return found if status == 200 and found["status"] == "done" and found["finished_at"] else None
 
-        return until(look, f"message {message_id} done")
+        found: dict[str, Any] = until(look, f"message {message_id} done")
+        return found

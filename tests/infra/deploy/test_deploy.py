@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from infra.local.dynamodb import REGION
 from infra.local.ministack import MiniStack
 from infra.local.template import Template
-from tests.infra.deploy.cloud import ARTIFACTS, REGION, Deployment, sam
+from tests.infra.deploy.cloud import ARTIFACTS, Deployment, sam
 
 pytestmark = pytest.mark.deploy
 TEMPLATE = Template.read()

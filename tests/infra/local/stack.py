@@ -79,6 +79,7 @@ class Stack:
     def await_done(self, message_id: str) -> dict[str, Any]:
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
+            answer: dict[str, Any]
             status, answer = self.get(f"/v1/queues/WebhookIngress/messages/{message_id}")
             if status == 200 and answer["status"] == "done" and answer["finished_at"]:
                 return answer

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from millrace.definitions import load
-from millrace.engine.enqueue import Draft, enqueue
+from millrace.engine.enqueue import enqueue
 from millrace.engine.operate import pause
 from millrace.engine.queue import Runtime
+from millrace.model.message import Draft
 from millrace.signatures import SecretSource
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from millrace.worker.drainer import QueueDrainer

@@ -123,7 +123,12 @@ def _items_of_one(handler: Any) -> list[dict[str, Any]]:
     client = handler.ingress().runtime.store._calls.client
     seen: list[dict[str, Any]] = []
     put = client.put_item
-    client.put_item = lambda **arguments: (seen.append(arguments["Item"]), put(**arguments))[1]
+
+    def recorded(**arguments: Any) -> Any:
+        seen.append(arguments["Item"])
+        return put(**arguments)
+
+    client.put_item = recorded
     with contextlib.redirect_stdout(io.StringIO()):
         handler.handler(stripe_event(-1), None)
     del client.put_item

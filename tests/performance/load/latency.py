@@ -70,13 +70,13 @@ def _measure(stack: Stack, count: int, console: Console) -> list[tuple[float, fl
         accepted = time.perf_counter()
         if code != 202:
             raise SystemExit(f"The ingress answered {code}.")
-        status = status(queue, answer["message_id"]).status
+        seen = status(queue, answer["message_id"]).status
         visible = time.perf_counter()
-        while status is not MessageStatus.DONE:
+        while seen is not MessageStatus.DONE:
             if time.perf_counter() - start > LONGEST_S:
                 raise SystemExit(f"Message {answer['message_id']} was not done within {LONGEST_S} s.")
             time.sleep(0.002)
-            status = status(queue, answer["message_id"]).status
+            seen = status(queue, answer["message_id"]).status
         taken.append((accepted - start, visible - start, time.perf_counter() - start))
     return [(1000 * a, 1000 * v, 1000 * d) for a, v, d in taken]
 

@@ -240,7 +240,8 @@ def _report(queue: Queue, folder: Path, messages: int, accepted: int, seconds: f
 
 def _history(folder: Path) -> tuple[list[HistoryRecord], int]:
     """What the processes recorded, and how many bytes that took."""
-    log, records, size = LogRecords(), [], 0
+    log, size = LogRecords(), 0
+    records: list[HistoryRecord] = []
     for path in sorted(folder.glob("*.log")):
         lines = path.read_text("utf-8", "replace").splitlines(keepends=True)
         size += sum(len(line) for line in lines if '"action":"history"' in line)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from mypy_boto3_dynamodb import DynamoDBClient
 
 import functions.admin.app as admin
 import functions.authoriser.handler as authoriser
@@ -28,7 +29,7 @@ from millrace.model.tokens import Scope, issue, revoke
 from millrace.pull.api import ROUTES
 from millrace.pull.dispatcher import SHARED, Dispatcher
 from millrace.pull.service import Service
-from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.memory.admin import MemoryAdminJobs, MemoryAuditLog
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
@@ -128,8 +129,8 @@ class Deployment:
 
 
 @pytest.fixture
-def deployment(dynamo_store: DynamoStore, monkeypatch: pytest.MonkeyPatch) -> Deployment:
-    tokens = DynamoTokens(dynamo_store._calls.client, dynamo_store._names.queue)
+def deployment(engine_client: DynamoDBClient, tables: TableNames, monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    tokens = DynamoTokens(engine_client, tables.queue)
     runtime = Runtime(MemoryStore(), MemoryBlobs(), chance=lambda: 0.5)
     audit_log = MemoryAuditLog()
     service = AdminService(runtime, DEFINITIONS, tokens, MemoryAdminJobs(), audit_log)

@@ -10,6 +10,7 @@ import pytest
 
 import millrace.engine.claim
 import millrace.engine.enqueue
+import millrace.engine.poll
 import millrace.engine.status
 import millrace.engine.sweep
 from millrace.engine.status import MessageStatus
@@ -91,7 +92,7 @@ def _replaced_while_queued(patch: pytest.MonkeyPatch) -> None:
 
 def _missing_entry_believed_at_once(patch: pytest.MonkeyPatch) -> None:
     """The place is not read again after an entry was not found there."""
-    locate = millrace.engine.enqueue.locate
+    locate = millrace.engine.status.locate
 
     class Blind:
         def __init__(self, store: Any, location: MessageLocation | None) -> None:
@@ -191,7 +192,7 @@ def _passed_by_for_good(patch: pytest.MonkeyPatch) -> None:
     def look(queue: Any, pk: str, wanted: int, only: Any) -> Any:
         passed: dict[Place, Entry] = {}
         for _ in range(4):
-            found = millrace.engine.claim.poll(queue, pk, wanted, queue.now(), only, passed.keys())
+            found = millrace.engine.poll.poll(queue, pk, wanted, queue.now(), only, passed.keys())
             messages = millrace.engine.claim._messages_of(queue, found.entries)
             unsent = {e.place: e for e in found.entries if millrace.engine.claim._is_unsent(e, messages, queue.now())}
             if not unsent:
@@ -209,7 +210,7 @@ def _lost_runs_are_free(patch: pytest.MonkeyPatch) -> None:
 def _replay_with_a_fresh_id(patch: pytest.MonkeyPatch) -> None:
     import millrace.engine.dead_letters
 
-    enqueue = millrace.engine.dead_letters.enqueue
+    enqueue = millrace.engine.enqueue.enqueue
     patch.setattr(millrace.engine.dead_letters, "enqueue", lambda queue, draft, system_key="": enqueue(queue, draft))
 
 

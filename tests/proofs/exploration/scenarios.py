@@ -63,7 +63,7 @@ class World:
 
     def queue(self) -> Queue:
         """As a process of its own sees it."""
-        return Runtime(self.store, MemoryBlobs(), clock=lambda: self.now, chance=lambda: 0.1).queue(  # type: ignore[arg-type]
+        return Runtime(self.store, MemoryBlobs(), clock=lambda: self.now, chance=lambda: 0.1).queue(
             self.tenant, self.spec
         )
 

@@ -51,11 +51,16 @@ def dynamo_store(engine_client: DynamoDBClient, own_tables: TableNames, clock: C
 
 @pytest.fixture
 def handlers(
-    dynamo_store: DynamoStore, clock: Clock, tenant: str, monkeypatch: pytest.MonkeyPatch
+    dynamo_store: DynamoStore,
+    engine_client: DynamoDBClient,
+    own_tables: TableNames,
+    clock: Clock,
+    tenant: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> dict[str, Handler]:
-    """The three doors of a deployment over one table."""
+    """The three HTTP functions of a deployment over one table."""
     runtime = Runtime(dynamo_store, MemoryBlobs(), clock=clock, chance=lambda: 0.5)
-    client, name = dynamo_store._calls.client, dynamo_store._names.queue
+    client, name = engine_client, own_tables.queue
     tokens, audit_log = DynamoTokens(client, name), DynamoAuditLog(client, name)
     api = Api(Service(runtime, DEFINITIONS, tokens, Dispatcher(schedule=SHARED), audit_log), ROUTES)
     service = AdminService(runtime, DEFINITIONS, tokens, DynamoAdminJobs(client, name), audit_log)
@@ -87,20 +92,20 @@ def event_of(case: Case, tenant: str) -> dict[str, Any]:
     }
 
 
-def everything(store: DynamoStore) -> list[str]:
-    """What lies in the tables, but for the trail of what operators asked for and the seal of claims."""
-    scans = [store._calls.client.scan(TableName=name) for name in (store._names.queue, store._names.dead_letters)]
+def everything(client: DynamoDBClient, names: TableNames) -> list[str]:
+    """What lies in the tables, but for the audit log and the seal of claims."""
+    scans = [client.scan(TableName=name) for name in (names.queue, names.dead_letters)]
     keys = [item["pk"]["S"] for scan in scans for item in scan["Items"]]
     return [key for key in keys if not key.startswith(("AUDIT", "TOKENS"))]
 
 
 @pytest.mark.parametrize("at", ["api", "admin", "hook"])
 def test_every_hostile_request_gets_its_answer_and_changes_nothing(
-    at: str, handlers: dict[str, Handler], dynamo_store: DynamoStore, tenant: str
+    at: str, handlers: dict[str, Handler], engine_client: DynamoDBClient, own_tables: TableNames, tenant: str
 ) -> None:
     wrong = [said for case in CASES if case.at == at and (said := _unexpected(case, handlers[at], tenant))]
     assert wrong == [], "\n".join(wrong)
-    assert everything(dynamo_store) == []
+    assert everything(engine_client, own_tables) == []
 
 
 def _unexpected(case: Case, handler: Handler, tenant: str) -> str:

@@ -19,7 +19,7 @@ import millrace.engine.poll
 import millrace.engine.queue
 import millrace.engine.sweep
 import millrace.engine.workflow_state
-from millrace.engine.retry import RetryAt
+from millrace.engine.retry import RetryAt, decide
 from millrace.model.keys import END, READY, WAITING, order_of, waiting_place
 from millrace.model.message import Entry, WorkflowState
 from millrace.model.queue_spec import Ordering
@@ -165,7 +165,6 @@ def _sweep_forgets_the_aged(patch: pytest.MonkeyPatch) -> None:
 
 
 def _attempts_never_used_up(patch: pytest.MonkeyPatch) -> None:
-    decide = millrace.engine.finish.decide
 
     def forgiving(delivery: Any, attempts: int, now: int, chance: Any, delay_ms: int | None = None) -> Any:
         decision = decide(delivery, attempts, now, chance, delay_ms)
