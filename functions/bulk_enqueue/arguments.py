@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from millrace.model.message import DeadLetterReason
-from millrace.spark.sources import MESSAGE_FIELDS, Format
+from millrace.spark.rows import MESSAGE_FIELDS
+from millrace.spark.sources import Format
 
 ACTIONS = {
     "enqueue": "every row of a source becomes a message, once",

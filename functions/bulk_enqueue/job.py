@@ -24,7 +24,8 @@ from millrace.spark.actions import BulkRun, derive_queue, enqueue_source, reconc
 from millrace.spark.connection import TableConnection, connect
 from millrace.spark.files import read_bytes
 from millrace.spark.report import Summary
-from millrace.spark.sources import MESSAGE_FIELDS, Format, RowSource
+from millrace.spark.rows import MESSAGE_FIELDS
+from millrace.spark.sources import Format, RowSource
 from millrace.spark.writer import Writing
 
 #: Exit codes: everything ended well; rows failed (or, with --strict, were rejected); the job could not be done.

@@ -124,7 +124,14 @@ def test_a_mistake_in_a_message_type_is_named_with_its_remedy(fields: str, says:
     [
         ("app { }", "this `app` has no name | write `app Name { … }`"),
         ("queue Jobs {}", "`queue` does not stand at the top of a file | it belongs into `app { … }`"),
-        ("app A { queue Jobs { fed_by: api drained_by: api } }", "the queue `Jobs` has no message_type"),
+        (
+            "app A { queue Jobs { fed_by: api map_to: command A.B } }",
+            "the queue `Jobs` has no message_type, and its map_to reads the message",
+        ),
+        ("app A { queue Jobs { key: payload.id } }", "no message_type, and its key reads the message"),
+        ("app A { queue Jobs { filter: payload.go } }", "no message_type, and its filter reads the message"),
+        ("app A { queue Jobs { ordering: per_key(payload.id) } }", "and its per_key reads the message"),
+        ("app A { queue Jobs { idempotency { key: payload.id } } }", "and its idempotency key reads the message"),
         (f"app A {{ queue {'x' * 65} {{ {MESSAGE} }} }}", "a name has at most 64 letters"),
         ("app A { queue Jobs {", "this block is not closed | add `}` where it ends"),
         ("app A { } }", "unexpected `}`"),

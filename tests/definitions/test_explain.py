@@ -40,6 +40,8 @@ def test_lengths_of_time_are_said_as_people_do(milliseconds: int, words: str) ->
 def test_limits_name_order_depth_filter_and_destinations() -> None:
     said = dict(limits(load("infra/definitions.json").queue("RepositoryEvents")))
     assert said["order"] == "as they came within one payload.repository.full_name"
+    assert said["no key"].endswith("has no value share the group (none)")
+    assert said["takes"] == "an object with payload, headers, source_ip, received_at"
     assert said["at most"] == "50,000 unfinished messages, then 503"
     assert said["only if"].startswith('headers["x-github-event"] in')
     assert said["goes to"].startswith("command Deployment.RecordEvent with event, repository")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from millrace.definitions import Definitions, TargetKind, load
 from millrace.model.errors import InvalidDefinitions, MillraceError, NotFound, UnknownQueue
 from millrace.model.queue_spec import Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
-from tests.definitions.writing import MESSAGE, fuzz, loaded, queue_text
+from tests.definitions.writing import MESSAGE, QUIET, fuzz, loaded, queue_text
 
 COMPILED = Path("infra/definitions.json")
 HEAVY = ("lark", "cel", "celpy", "click", "rich", "boto3", "botocore", "pydantic", "millrace.definitions.language")
@@ -114,7 +114,7 @@ def test_what_cannot_be_judged_is_kept() -> None:
     for payload in ({}, None, "text", {"id": None}, {"id": ["x"]}, {"id": ""}):
         message: dict[str, Any] = {"payload": payload}
         assert queue.accepts(message)
-        assert queue.key_of(message) == ""
+        assert queue.key_of(message) is None
         assert queue.idempotency_key_of(message) is None
 
 
@@ -171,3 +171,10 @@ def test_damaged_compiled_definitions_never_raise_anything_else(path: list[int],
             definitions.webhook(name)
     except MillraceError:
         pass
+
+
+def test_a_queue_without_a_type_takes_anything_and_has_nothing_to_read_from() -> None:
+    definitions = loaded(f"app Test {{ queue Jobs {{ {QUIET} }} webhook W {{ queue: Jobs  verify: none }} }}")
+    queue = definitions.queue("Jobs")
+    assert (queue.message_type, queue.key, queue.filter, queue.targets) == (None, None, None, ())
+    assert definitions.webhook("W").message_type is None

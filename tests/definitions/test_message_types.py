@@ -11,7 +11,9 @@ from tests.definitions.writing import QUIET, fuzz, loaded
 
 
 def message_type(fields: str) -> RecordType:
-    return loaded(f"app T {{ queue Q {{ message_type {{ {fields} }} {QUIET} }} }}").queue("Q").message_type
+    found = loaded(f"app T {{ queue Q {{ message_type {{ {fields} }} {QUIET} }} }}").queue("Q").message_type
+    assert found is not None
+    return found
 
 
 def problems(fields: str, value: object) -> list[str]:

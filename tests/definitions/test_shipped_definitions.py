@@ -59,6 +59,7 @@ def test_pagerduty_becomes_an_incident(urgency: Any, severity: str) -> None:
         "source_ip": "192.0.2.7",
         "received_at": "2026-11-16T09:30:00Z",
     }
+    assert queue.message_type is not None
     assert queue.message_type.validate(message) == []
     (target,) = queue.targets
     assert (target.kind, target.entity, target.command) == ("command", "Incident", "CreateIncident")

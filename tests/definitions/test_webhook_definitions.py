@@ -85,6 +85,7 @@ def test_a_webhook_without_a_queue_runs_its_command() -> None:
         "Answer",
     )
     message = {"payload": {"text": "hi"}, "headers": {}, "source_ip": "::1", "received_at": "2026-11-16T09:30:00Z"}
+    assert defined.message_type is not None
     assert defined.message_type.validate(message) == []
     assert defined.target.render(message) == {"text": "hi", "at": "2026-11-16T09:30:00Z"}
 
@@ -92,6 +93,7 @@ def test_a_webhook_without_a_queue_runs_its_command() -> None:
 def test_a_webhook_knows_the_message_type_of_its_queue() -> None:
     narrow = "queue Jobs { message_type { payload: { id: string } } drained_by: api }"
     defined = loaded(f"app T {{ {narrow} webhook W {{ queue: Jobs verify: none }} }}").webhook("W")
+    assert defined.message_type is not None
     assert [str(problem) for problem in defined.message_type.validate({"payload": {}})] == [
         "payload.id: expected a string, found nothing"
     ]

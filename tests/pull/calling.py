@@ -29,7 +29,7 @@ def defined(name: str, **settings: Any) -> dict[str, Any]:
     }
     return {
         "app": "Test",
-        "message_type": {"record": {"payload": "json"}},
+        "message_type": None,
         "spec": spec,
         "targets": [],
         "filter": None,

@@ -1,10 +1,10 @@
 """The typed message: what definitions call `payload`, `headers`, `source_ip` and `received_at`.
 
     webhook      its body is the payload; the rest is what the ingress saw of the call
-    everyone     their body is the whole message as JSON: a producer's post, a bulk row, a chained message
-    else
+    everyone     their body is the whole message as JSON: a producer's post, a bulk row, a chained message;
+    else         only bytes that are not called JSON are the payload, where the type says `payload: bytes`
 
-The ingress makes it to validate, filter and find keys; the worker makes it again from what was stored, to render a
+Admission makes it to validate, filter and find keys; the worker makes it again from what was stored, to render a
 mapping. Both go through here, so both see the same message.
 """
 
@@ -20,7 +20,7 @@ from millrace.model.message import Draft, Message
 from millrace.model.strict_json import parse
 
 if TYPE_CHECKING:
-    from millrace.definitions.message_type import RecordType
+    from millrace.definitions.message_type import Field, RecordType
 
 #: `source` of a message that a webhook brought begins with this; its name follows.
 WEBHOOK = "webhook:"
@@ -33,8 +33,10 @@ MAX_FORM_FIELDS = 2_000
 ParseBody = Callable[[], Any]
 
 
-def typed_message(message_type: RecordType, message: Message, body: bytes) -> dict[str, Any]:
+def typed_message(message_type: RecordType | None, message: Message, body: bytes) -> dict[str, Any]:
     """The typed form of a stored message. Raises InvalidMessage for a body that cannot be read as its type asks."""
+    if message_type is None:
+        raise InvalidMessage([("message", "a message_type, where there is something to render", "none")])
     return _typed(message_type, message, body, message.received_at, lambda: parse(body))
 
 
@@ -61,12 +63,12 @@ def webhook_headers(headers: Mapping[str, str], source_ip: str) -> dict[str, str
 def _typed(
     message_type: RecordType, source: Draft | Message, body: bytes, received_at: int, document: ParseBody
 ) -> dict[str, Any]:
-    if not source.source.startswith(WEBHOOK):
+    fields = message_type.fields
+    if not (source.source.startswith(WEBHOOK) or _bare_bytes(fields, source.content_type)):
         found = _read("message", document)
         if not isinstance(found, dict):
             raise InvalidMessage([("message", message_type.describe(), "no object")])
         return found
-    fields = message_type.fields
     typed: dict[str, Any] = {}
     if "payload" in fields:
         typed["payload"] = _payload(fields["payload"].type.written(), source.content_type, body, document)
@@ -80,6 +82,17 @@ def _typed(
     return typed
 
 
+def _bare_bytes(fields: Mapping[str, Field], content_type: str) -> bool:
+    if "payload" not in fields or fields["payload"].type.written() != "bytes":
+        return False
+    media_type = _media_type(content_type)
+    return media_type != "application/json" and not media_type.endswith("+json")
+
+
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
 def _payload(kind: Any, content_type: str, body: bytes, document: ParseBody) -> Any:
     """The body as its type reads it: base64, text, a form's fields by name, or JSON."""
     if kind == "bytes":
@@ -89,7 +102,7 @@ def _payload(kind: Any, content_type: str, body: bytes, document: ParseBody) -> 
             return body.decode("utf-8")
         except UnicodeDecodeError:
             raise InvalidMessage([("payload", "a string", "bytes that are not UTF-8")]) from None
-    if content_type.partition(";")[0].strip().lower() == FORM_TYPE:
+    if _media_type(content_type) == FORM_TYPE:
         return _form(body)
     return _read("payload", document)
 

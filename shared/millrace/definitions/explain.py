@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from millrace.definitions.model import QueueDefinition
+from millrace.definitions.model import NO_KEY, QueueDefinition
 from millrace.model.queue_spec import PRIORITIES, Jitter, Ordering, QueueSpec, RetryPolicy
 
 
@@ -30,7 +30,10 @@ def timetable(delivery: RetryPolicy) -> list[PlannedAttempt]:
 def limits(queue: QueueDefinition) -> Iterator[tuple[str, str]]:
     """The promises of a queue, as name and sentence."""
     spec = queue.spec
+    yield "takes", _type(queue)
     yield "order", _order(queue)
+    if queue.key is not None:
+        yield "no key", f"messages for which {queue.key.text} has no value share the group {NO_KEY}"
     yield "priority", _priority(spec)
     yield "shards", str(spec.shards)
     yield "at most", f"{spec.retention.max_depth:,} unfinished messages, then 503"
@@ -50,6 +53,10 @@ def limits(queue: QueueDefinition) -> Iterator[tuple[str, str]]:
         yield "goes to", f"{target.kind} {target.name} with {fields}"
     if not queue.targets:
         yield "goes to", "whoever dequeues it over the API, or replays it"
+
+
+def _type(queue: QueueDefinition) -> str:
+    return "any bytes" if queue.message_type is None else queue.message_type.describe()
 
 
 def _order(queue: QueueDefinition) -> str:
@@ -75,7 +82,8 @@ def _dead_letters(queue: QueueDefinition) -> str:
 
 def _repeats(queue: QueueDefinition) -> str:
     idempotency = queue.spec.idempotency
-    key = "the caller's key" if queue.idempotency_key is None else queue.idempotency_key.text
+    own = "the sender's key"
+    key = own if queue.idempotency_key is None else f"{queue.idempotency_key.text} (else of {own})"
     answer = " and get the first one's result" if idempotency.cache_result else ""
     return f"of {key} within {in_words(idempotency.window_seconds * 1000)} are one message{answer}"
 

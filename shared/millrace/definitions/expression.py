@@ -52,8 +52,10 @@ class EvaluationError(Exception):
     """Why an expression has no value for a message; turned into ExpressionFailed with the expression's text."""
 
 
-def read_expression(written: Any, message_type: RecordType) -> Expression:
+def read_expression(written: Any, message_type: RecordType | None) -> Expression:
     """The expression that compiled definitions describe. Raises InvalidDefinitions for anything else."""
+    if message_type is None:
+        raise InvalidDefinitions("an expression needs a message_type to read from")
     match written:
         case {"text": str() as text, "form": dict() as form}:
             _check_form(form, MAX_FORM_DEPTH)
@@ -63,7 +65,7 @@ def read_expression(written: Any, message_type: RecordType) -> Expression:
     raise InvalidDefinitions(f"{str(written)[:60]} is not an expression")
 
 
-def read_optional_expression(written: Any, message_type: RecordType) -> Expression | None:
+def read_optional_expression(written: Any, message_type: RecordType | None) -> Expression | None:
     return None if written is None else read_expression(written, message_type)
 
 

@@ -104,7 +104,7 @@ def _build(name: str, written: Any, read: Callable[[str, Any], _Definition]) -> 
 
 
 def read_queue(name: str, written: Mapping[str, Any]) -> QueueDefinition:
-    message_type = read_message_type(written["message_type"])
+    message_type = _read_optional_type(written["message_type"])
     return QueueDefinition(
         spec=read_spec(name, written["spec"]),
         app=written["app"],
@@ -115,6 +115,10 @@ def read_queue(name: str, written: Mapping[str, Any]) -> QueueDefinition:
         idempotency_key=read_optional_expression(written["idempotency_key"], message_type),
         dead_letter_queue=written["dead_letter_queue"],
     )
+
+
+def _read_optional_type(written: Any) -> RecordType | None:
+    return None if written is None else read_message_type(written)
 
 
 def read_spec(name: str, written: Mapping[str, Any]) -> QueueSpec:
@@ -131,7 +135,7 @@ def read_spec(name: str, written: Mapping[str, Any]) -> QueueSpec:
     )
 
 
-def _read_target(written: Mapping[str, Any], message_type: RecordType) -> Target:
+def _read_target(written: Mapping[str, Any], message_type: RecordType | None) -> Target:
     mapping = written["input"]
     rendered = (
         None
@@ -142,7 +146,7 @@ def _read_target(written: Mapping[str, Any], message_type: RecordType) -> Target
 
 
 def read_webhook(name: str, written: Mapping[str, Any]) -> WebhookDefinition:
-    message_type = read_message_type(written["message_type"])
+    message_type = _read_optional_type(written["message_type"])
     target, hmac = written["target"], written["hmac"]
     return WebhookDefinition(
         name=name,

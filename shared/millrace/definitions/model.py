@@ -13,6 +13,9 @@ from millrace.definitions.message_type import RecordType
 from millrace.model.errors import ExpressionFailed
 from millrace.model.queue_spec import QueueSpec
 
+#: The group of all messages for which a queue's key has no value: they are kept, in order among themselves.
+NO_KEY = "(none)"
+
 
 class TargetKind(StrEnum):
     """Where the work of a message is done."""
@@ -52,7 +55,7 @@ class QueueDefinition:
 
     spec: QueueSpec
     app: str
-    message_type: RecordType
+    message_type: RecordType | None  #: None takes any bytes; then there are no targets and no expressions
     targets: tuple[Target, ...]
     filter: Expression | None
     key: Expression | None  #: order (`per_key`) or fairness (unordered with `key:`)
@@ -73,13 +76,8 @@ class QueueDefinition:
             return True
 
     def key_of(self, message: Mapping[str, Any]) -> str | None:
-        """The ordering or fairness key; None for a queue without one.
-
-        A message for which the key has no value shares the empty key: it is kept, in order with its like.
-        """
-        if self.key is None:
-            return None
-        return _key_text(self.key, message) or ""
+        """The ordering or fairness key; None where the queue has none, or the message has no value for it."""
+        return None if self.key is None else _key_text(self.key, message)
 
     def idempotency_key_of(self, message: Mapping[str, Any]) -> str | None:
         """The key that makes a repeat of a message one message; None where the message has none."""
@@ -153,7 +151,7 @@ class WebhookDefinition:
     secrets: tuple[SecretReference, ...]
     queue: str | None  #: None: the target runs at once and the caller waits for it
     target: Target | None
-    message_type: RecordType  #: of the queue, or of the message that a synchronous target is rendered from
+    message_type: RecordType | None  #: of the queue, or of the message that a synchronous target is rendered from
     public_url: str | None = None  #: the address that the provider signs (Twilio, Square)
     tolerance_seconds: int | None = None  #: of a preset; None keeps the provider's
     verify_token: SecretReference | None = None  #: what a handshake must repeat (Meta)

@@ -40,7 +40,7 @@ class Checked:
 def check(queue: Queue, draft: Draft, now: int, *, system_key: str = "") -> Checked:
     """Refuse what is out of range, with a typed error; fill in what the queue's definition says.
 
-    `own_key` is an idempotency key that the queue itself made.
+    `system_key` is an idempotency key that the queue itself made.
     """
     spec = queue.spec
     if len(draft.body) > spec.max_body_bytes:

@@ -2,29 +2,68 @@
 
 from __future__ import annotations
 
-from millrace.engine.drafts import RESERVED, check
+from collections.abc import Sequence
+
+from millrace.engine.drafts import RESERVED, Checked, check
 from millrace.engine.enqueue import Receipt
 from millrace.engine.queue import Queue
 from millrace.engine.status import FILTERED_PLACE, MessageStatus
-from millrace.model.errors import StoreUnavailable
+from millrace.model.errors import MillraceError, StoreUnavailable
 from millrace.model.ids import keyed_message_id
 from millrace.model.keys import partition
 from millrace.model.message import Body, Draft, Message, Place
 from millrace.stores.interface import Applied, Refused
 
 
-def record_filtered(queue: Queue, draft: Draft) -> Receipt:
+def record_filtered(queue: Queue, draft: Draft, *, system_key: str = "") -> Receipt:
     """Record that the filter left this message out, so that its status can be asked for by id.
 
-    The record has an id of its own, apart from the one that its idempotency key would give: a later message of the
-    same key that does pass the filter must find its place free. The body is not kept. One write unit; a repeat
-    finds the record there. Raises InvalidRequest, or StoreUnavailable where it could not be written.
+    The body is not kept. One write unit; a repeat finds the record there. Raises InvalidRequest, or StoreUnavailable
+    where it could not be written.
     """
+    (answer,) = record_all_filtered(queue, [check(queue, draft, queue.now(), system_key=system_key)])
+    if isinstance(answer, MillraceError):
+        raise answer
+    return answer
+
+
+def record_all_filtered(queue: Queue, drafts: Sequence[Checked]) -> list[Receipt | MillraceError]:
+    """Record many: a receipt or an error for each, in their order."""
     now = queue.now()
-    checked = check(queue, draft, now)
-    key = draft.idempotency_key or checked.id
-    message = Message(
-        id=keyed_message_id(queue.tenant, queue.spec.name, f"{RESERVED}filtered{RESERVED}{key}"),
+    messages = [_record(queue, checked, now) for checked in drafts]
+    answers: list[Receipt | MillraceError] = []
+    for message, outcome in zip(messages, queue.store.put_messages(messages), strict=True):
+        if not isinstance(outcome, Applied | Refused):
+            error = StoreUnavailable("The record of a filtered message got no answer; repeat it.")
+            error.__cause__ = outcome.cause
+            answers.append(error)
+            continue
+        answers.append(
+            Receipt(
+                message.id,
+                message.correlation_id,
+                message.idempotency_key,
+                duplicate=isinstance(outcome, Refused),
+                status=MessageStatus.FILTERED,
+            )
+        )
+    return answers
+
+
+def filtered_id(queue: Queue, checked: Checked) -> str:
+    """The id of the record of a filtered message.
+
+    It is apart from the one that the idempotency key would give: a later message of the same key that does pass the
+    filter must find its place free.
+    """
+    key = checked.draft.idempotency_key or checked.id
+    return keyed_message_id(queue.tenant, queue.spec.name, f"{RESERVED}filtered{RESERVED}{key}")
+
+
+def _record(queue: Queue, checked: Checked, now: int) -> Message:
+    draft = checked.draft
+    return Message(
+        id=filtered_id(queue, checked),
         tenant=queue.tenant,
         queue=queue.spec.name,
         nonce=checked.nonce,
@@ -38,14 +77,5 @@ def record_filtered(queue: Queue, draft: Draft) -> Receipt:
         correlation_id=checked.correlation_id,
         idempotency_key=draft.idempotency_key or "",
         source=draft.source,
-    )
-    (outcome,) = queue.store.put_messages([message])
-    if not isinstance(outcome, Applied | Refused):
-        raise StoreUnavailable("The record of a filtered message got no answer; repeat it.") from outcome.cause
-    return Receipt(
-        message.id,
-        message.correlation_id,
-        message.idempotency_key,
-        duplicate=isinstance(outcome, Refused),
-        status=MessageStatus.FILTERED,
+        run=draft.run,
     )

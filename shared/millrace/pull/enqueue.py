@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.admission.producer import Shaped, shaped
-from millrace.engine.enqueue import Receipt, enqueue, enqueue_all
+from millrace.admission.admit import Admitted, accept, admit, count_missing_keys
+from millrace.engine.enqueue import Receipt, enqueue_all
 from millrace.engine.filtered import record_filtered
 from millrace.engine.queue import Queue
 from millrace.http.fields import Anything, Base64, Either, Kind, Later, ListOf, MapOf, Record, Text, Time, Whole
@@ -70,11 +70,9 @@ def enqueue_raw(service: Service, call: RouteCall) -> HttpResponse:
 
 def _enqueue(service: Service, call: RouteCall, given: Mapping[str, Any]) -> HttpResponse:
     queue = service.queue(call.tenant, call.path["queue"])
-    ready = _shaped(service, queue, call, given, "body", _request_key(call))
-    if not ready.wanted:
-        return _accepted(queue, record_filtered(queue, ready.draft))
-    receipt = enqueue(queue, ready.draft)
-    if not receipt.duplicate:
+    definition = service.definitions.queue(queue.spec.name)
+    receipt = accept(queue, definition, _draft(queue, call, given, "body"), fallback_key=_request_key(call))
+    if not (receipt.duplicate or receipt.status.ended):
         service.notify(queue)
     return _accepted(queue, receipt)
 
@@ -85,16 +83,20 @@ def enqueue_batch(service: Service, call: RouteCall) -> HttpResponse:
     request_key = _request_key(call)
     outcomes: dict[int, Receipt | MillraceError] = {}
     drafts: dict[int, Draft] = {}
+    keyless = 0
     for position, given in enumerate(call.body["messages"]):
         path, key = f"messages[{position}]", f"{request_key}:{position}" if request_key else None
         try:
-            ready = _shaped(service, queue, call, DRAFT.read(path, given), f"{path}.body", key)
-            if ready.wanted:
-                drafts[position] = ready.draft
-            else:
+            ready = _admitted(service, queue, call, DRAFT.read(path, given), f"{path}.body", key)
+            keyless += ready.key_missing
+            if ready.filtered:
                 outcomes[position] = record_filtered(queue, ready.draft)
+            else:
+                drafts[position] = ready.draft
         except MillraceError as error:
             outcomes[position] = error
+    if keyless:
+        count_missing_keys(queue.spec.name, keyless)
     outcomes.update(zip(drafts, enqueue_all(queue, list(drafts.values())), strict=True))
     if any(isinstance(outcomes[n], Receipt) for n in drafts):
         service.notify(queue)
@@ -106,11 +108,11 @@ def _request_key(call: RouteCall) -> str | None:
     return key
 
 
-def _shaped(
+def _admitted(
     service: Service, queue: Queue, call: RouteCall, given: Mapping[str, Any], path: str, request_key: str | None
-) -> Shaped:
+) -> Admitted:
     draft = _draft(queue, call, given, path)
-    return shaped(service.definitions.queue(queue.spec.name), draft, queue.now(), request_key)
+    return admit(service.definitions.queue(queue.spec.name), draft, queue.now(), fallback_key=request_key)
 
 
 def _line(outcome: Receipt | MillraceError, call: RouteCall) -> dict[str, Any]:

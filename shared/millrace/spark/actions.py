@@ -20,13 +20,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from millrace.definitions import load
 from millrace.model.message import DeadLetterFilter
 from millrace.spark.connection import TableConnection
-from millrace.spark.dead_letters import LINES_DDL, Replay, dead_letter_rows, read_dead_letters
+from millrace.spark.dead_letters import LINES, Replay, dead_letter_rows, read_dead_letters
 from millrace.spark.enqueue import RunCounts, RunCountsParam, WritePlan, shape_rows, task_count, write_rows
 from millrace.spark.lookup import MISSING, Lookup, find_statuses
 from millrace.spark.progress import watched
 from millrace.spark.report import Summary, count_outcomes, keep_outcomes, keep_rejects, keep_summary
 from millrace.spark.row_mapping import Shape
-from millrace.spark.rows import SHAPED_DDL, RowOutcome
+from millrace.spark.rows import REPORTED, SHAPED, RowOutcome
 from millrace.spark.sources import Format, RowSource, read_items, read_source
 from millrace.spark.work_items import ItemState, derive_states, find_cycles, read_fields, ready_rows
 from millrace.spark.writer import Writing
@@ -56,8 +56,9 @@ class BulkRun:
     tasks: int | None = None
 
     def shape(self, source: RowSource | None = None) -> Shape:
-        between = source.bytes_between_rows if source else None
-        return Shape(self.definitions, self.queue, self.tenant, between)
+        if source is None:
+            return Shape(self.definitions, self.queue, self.tenant)
+        return Shape(self.definitions, self.queue, self.tenant, source.bytes_between_rows, source.bodies_are_columns)
 
     def look(self) -> Lookup:
         return Lookup(self.connection, self.definitions, self.queue)
@@ -108,7 +109,7 @@ def replay_dead_letters(
     """Dead letters that match, enqueued again; from the table, or from its export to S3."""
     replay = Replay(job.connection, job.definitions, job.queue, job.tenant, job.run, only, now)
     lines = _export_lines(job.spark, export) if export else _table_lines(job, replay)
-    shaped = lines.mapInArrow(partial(dead_letter_rows, replay), SHAPED_DDL)
+    shaped = lines.mapInArrow(partial(dead_letter_rows, replay), SHAPED.ddl)
     if dry_run:
         return _preview(job, shaped)
     tasks = task_count(lines, job.tasks)
@@ -125,7 +126,7 @@ def _table_lines(job: BulkRun, replay: Replay) -> DataFrame:
     edges[0] = replay.only.failed_from  # what was to be kept for longer, once, may lie before
     spans = [(f"{start:013d}", f"{end:013d}") for start, end in pairwise(edges) if start < end]
     frame = job.spark.createDataFrame(spans, "after string, upto string").repartition(max(1, len(spans)))
-    return frame.mapInArrow(partial(read_dead_letters, replay), LINES_DDL)
+    return frame.mapInArrow(partial(read_dead_letters, replay), LINES.ddl)
 
 
 def _export_lines(spark: SparkSession, path: str) -> DataFrame:
@@ -166,18 +167,12 @@ def reconcile_source(job: BulkRun, source: RowSource) -> Summary:
     try:
         found = find_statuses(shaped, job.look(), task_count(rows, job.tasks))
         names = F.create_map(*[F.lit(text) for pair in STANDINGS.items() for text in pair])
-        standing = shaped.join(found, ["tenant", "id"], "left").select(
-            "path",
-            "block",
-            "offset",
-            "tenant",
-            F.when(F.col("reason").isNull(), F.col("id")).alias("message_id"),
-            "idempotency_key",
-            F.coalesce(names[F.col("status")], F.lit(RowOutcome.REJECTED.value)).alias("outcome"),
-            "reason",
-            "raw",
+        standing = (
+            shaped.join(found, ["tenant", "id"], "left")
+            .withColumn("message_id", F.when(F.col("reason").isNull(), F.col("id")))
+            .withColumn("outcome", F.coalesce(names[F.col("status")], F.lit(RowOutcome.REJECTED.value)))
         )
-        kept = keep_outcomes(standing, job.place)
+        kept = keep_outcomes(standing.select(*REPORTED.names), job.place)
     finally:
         shaped.unpersist()
     counts, reasons = count_outcomes(kept, [*dict.fromkeys(STANDINGS.values()), RowOutcome.REJECTED.value])

@@ -23,12 +23,12 @@ from millrace.model.ids import keyed_message_id
 from millrace.model.message import DeadLetter, DeadLetterFilter
 from millrace.spark.connection import TableConnection, connect
 from millrace.spark.row_mapping import rejected
-from millrace.spark.rows import Position, Row, pack
+from millrace.spark.rows import Columns, Position, Row, pack
 from millrace.stores.dynamodb.items import dead_letter_item, dead_letter_of
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 
 PAGE = 100
-LINES_DDL = "path string, block long, value string"
+LINES = Columns(path="string", block="long", value="string")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class Replay:
     tenant: str
     job: str
     only: DeadLetterFilter
-    now: int  #: letters that the table may forget by then are gone
+    now: int  #: dead letters that the table may forget by then are gone
 
 
 def read_dead_letters(replay: Replay, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The table's letters of each span of time (`after` to `upto`), on an executor."""
+    """The table's dead letters of each span of time (`after` to `upto`), on an executor."""
     runtime = connect(replay.connection).runtime
     for batch in batches:
         for after, upto in zip(batch.column("after").to_pylist(), batch.column("upto").to_pylist(), strict=True):
@@ -55,21 +55,17 @@ def read_dead_letters(replay: Replay, batches: Iterable[pa.RecordBatch]) -> Iter
                 position = page.next
                 lines = [export_line(dead_letter) for dead_letter in page.items]
                 if lines:
-                    names = pa.array([replay.connection.dead_letter_table] * len(lines), pa.string())
-                    blocks = pa.array([0] * len(lines), pa.int64())
-                    yield pa.RecordBatch.from_arrays(
-                        [names, blocks, pa.array(lines, pa.string())], names=["path", "block", "value"]
-                    )
+                    yield LINES.batch([[replay.connection.dead_letter_table] * len(lines), [0] * len(lines), lines])
 
 
 def dead_letter_rows(replay: Replay, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The letters that match, each as the row that replays it; lines that are none are rejected."""
+    """The dead letters that match, each as the row that replays it; lines that are none are rejected."""
     spec = load(replay.definitions).queue(replay.queue).spec
     queue = Runtime(MemoryStore(), MemoryBlobs()).queue(replay.tenant, spec)
     before, number = "", 0
     for batch in batches:
         rows = []
-        columns = (batch.column(name).to_pylist() for name in ("path", "block", "value"))
+        columns = (batch.column(name).to_pylist() for name in LINES.names)
         for path, block, line in zip(*columns, strict=True):
             before, number = path, number + 1 if path == before else 0
             row = _row(replay, queue, Position(path, block, number), line)
@@ -105,14 +101,14 @@ def _row(replay: Replay, queue: Queue, position: Position, line: str) -> Row | N
 
 
 def with_body(queue: Queue, row: Row) -> Row:
-    """The row of a letter with the letter's body, fit to be written. Raises StoreUnavailable or BodyLost."""
+    """The row of a dead letter with its body, fit to be written. Raises StoreUnavailable or BodyLost."""
     dead_letter = exported_dead_letter(row.dead_letter)
     draft = replay_draft(queue, dead_letter, read_body(dead_letter.message.body, queue.runtime.blobs))
     return replace(row, draft=replace(draft, run=row.draft.run))
 
 
 def mark_replayed(queue: Queue, row: Row) -> None:
-    """Note on the letter what became of it. A lost note costs nothing: the new message tells as well."""
+    """Note on the dead letter what became of it. A lost note costs nothing: the new message says it as well."""
     replayed = replace(
         exported_dead_letter(row.dead_letter), replayed_at=queue.now(), replayed_as=row.id, replay_job=row.draft.run
     )
@@ -125,7 +121,7 @@ def export_line(dead_letter: DeadLetter) -> str:
 
 
 def exported_dead_letter(line: str) -> DeadLetter:
-    """The letter that a line of an export spells."""
+    """The dead letter that a line of an export spells."""
     item: Mapping[str, Any] = json.loads(line)["Item"]
     return dead_letter_of({name: _decoded(value) for name, value in item.items()})
 

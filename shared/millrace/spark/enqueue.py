@@ -17,7 +17,7 @@ from millrace.spark.adaptive_throttle import AdaptiveThrottle, Spending
 from millrace.spark.connection import TableConnection, connect
 from millrace.spark.dead_letters import mark_replayed, with_body
 from millrace.spark.row_mapping import Shape, shape_batches
-from millrace.spark.rows import REPORTED_DDL, SHAPED_DDL, report, unpack
+from millrace.spark.rows import COPY, POSITION, REPORTED, SHAPED, report, unpack
 from millrace.spark.writer import Writer, Writing
 
 #: Rows of a task: enough to be worth its start, few enough to repeat.
@@ -65,7 +65,7 @@ class WritePlan:
 
 def shape_rows(rows: DataFrame, shape: Shape) -> DataFrame:
     """The source's rows as shaped rows, in the partitions of the source."""
-    return rows.mapInArrow(partial(shape_batches, shape), SHAPED_DDL)
+    return rows.mapInArrow(partial(shape_batches, shape), SHAPED.ddl)
 
 
 def write_rows(
@@ -77,14 +77,14 @@ def write_rows(
     folded = fold_copies(shaped, tasks)
     if plan.ordering is Ordering.FIFO:
         tasks = 1
-        folded = folded.repartition(1).sortWithinPartitions("path", "block", "offset")
+        folded = folded.repartition(1).sortWithinPartitions(*POSITION)
     elif plan.ordering is Ordering.PER_KEY:
-        folded = folded.repartition(tasks, "tenant", "key").sortWithinPartitions("path", "block", "offset")
+        folded = folded.repartition(tasks, "tenant", "key").sortWithinPartitions(*POSITION)
     at_once = min(tasks, spark.sparkContext.defaultParallelism)
     share = None if plan.units_per_s is None else plan.units_per_s / at_once
     rows_share = None if plan.rows_per_s is None else plan.rows_per_s / at_once
     shared_out = replace(plan, units_per_s=share, writing=replace(plan.writing, rows_per_s=rows_share))
-    return folded.mapInArrow(partial(write_batches, shared_out, progress), REPORTED_DDL)
+    return folded.mapInArrow(partial(write_batches, shared_out, progress), REPORTED.ddl)
 
 
 def fold_copies(shaped: DataFrame, tasks: int) -> DataFrame:
@@ -92,9 +92,9 @@ def fold_copies(shaped: DataFrame, tasks: int) -> DataFrame:
 
     Partitioned by the hash of the id: a repeated task gets the same rows, which a round robin would not promise.
     """
-    same = Window.partitionBy("tenant", "id").orderBy("path", "block", "offset")
+    same = Window.partitionBy("tenant", "id").orderBy(*POSITION)
     following = same.rowsBetween(1, Window.unboundedFollowing)
-    later = F.collect_list(F.struct("path", "block", "offset", "body")).over(following)
+    later = F.collect_list(F.struct(*COPY.names)).over(following)
     numbered = (
         shaped.repartition(tasks, "tenant", "id")
         .withColumn("copies", later)

@@ -14,11 +14,12 @@ from millrace.definitions import load
 from millrace.engine.queue import Queue
 from millrace.engine.status import statuses
 from millrace.spark.connection import TableConnection, connect
+from millrace.spark.rows import Columns
 
 #: Keys that one round of batch reads looks up.
 CHUNK = 100
 MISSING = "missing"
-STATUSES = ["tenant", "id", "status"]
+STATUSES = Columns(tenant="string", id="string", status="string")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,10 @@ def _found(asked: tuple[Queue, list[str]]) -> pa.RecordBatch:
     queue, ids = asked
     existing = statuses(queue, ids)
     words = [existing[id_].value if id_ in existing else MISSING for id_ in ids]
-    columns = [[queue.tenant] * len(ids), ids, words]
-    return pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], names=STATUSES)
+    return STATUSES.batch([[queue.tenant] * len(ids), ids, words])
 
 
 def find_statuses(shaped: DataFrame, look: Lookup, tasks: int) -> DataFrame:
     """Shaped rows that were not rejected, as (tenant, id, status), each id once."""
     ids = shaped.where("reason is null").select("tenant", "id").repartition(tasks, "tenant", "id").distinct()
-    return ids.mapInArrow(partial(look_up, look), "tenant string, id string, status string")
+    return ids.mapInArrow(partial(look_up, look), STATUSES.ddl)

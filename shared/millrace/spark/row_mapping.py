@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 import pyarrow as pa
 
-from millrace.admission.producer import shaped
+from millrace.admission.admit import admit, count_missing_keys
+from millrace.admission.columns import typed_columns
 from millrace.definitions import QueueDefinition, load
 from millrace.engine.drafts import check, priority_number
+from millrace.engine.filtered import filtered_id
 from millrace.engine.queue import Runtime
 from millrace.model.errors import InvalidField, InvalidMessage, InvalidRequest
 from millrace.model.message import Draft
@@ -22,11 +24,6 @@ from millrace.spark.rows import SOURCE, Position, Row, pack
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 
 JSON = "application/json"
-#: Input columns; a source gives those that it has, all as text except the bytes of `raw` and `body`.
-FIELDS = (
-    "path", "block", "offset", "raw", "problem", "body", "idempotency_key", "key", "priority", "not_before", "project",
-    "labels", "tenant", "correlation_id", "content_type",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +34,7 @@ class Shape:
     queue: str
     tenant: str  #: of rows that name none
     bytes_between_rows: int | None = None  #: JSON lines: one newline; None where offsets count rows
+    bodies_are_columns: bool = False  #: CSV and Parquet: a body's fields are brought to the declared types
 
 
 def shape_batches(shape: Shape, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -46,6 +44,8 @@ def shape_batches(shape: Shape, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         rows = [row for given in batch.to_pylist() if (row := shaper.row(given)) is not None]
         if rows:
             yield pack(rows)
+    if shaper.keyless:
+        count_missing_keys(shape.queue, shaper.keyless)
 
 
 class _Shaper:
@@ -55,6 +55,7 @@ class _Shaper:
         # Checking needs a queue's clock and limits, never its table.
         self._runtime = Runtime(MemoryStore(), MemoryBlobs())
         self._part = ("", -1)
+        self.keyless = 0  #: rows for which the queue's key has no value
         self._offset = 0
 
     def row(self, given: Mapping[str, Any]) -> Row | None:
@@ -67,17 +68,23 @@ class _Shaper:
         if given["problem"]:
             return rejected(position, tenant, given["problem"], raw)
         try:
-            draft = _draft(given)
-            queue = self._runtime.queue(tenant, self._definition.spec)
-            ready = shaped(self._definition, draft, queue.now(), content_key(draft.body))
-            if not ready.wanted:
-                return rejected(position, tenant, "filtered: the queue's filter leaves it out", raw)
-            checked = check(queue, ready.draft, queue.now())
-            if not self._definition.targets and draft.content_type == JSON:
-                _demand_json(draft.body)
+            return self._admitted(position, tenant, _draft(given))
         except InvalidRequest as error:
             return rejected(position, tenant, f"{error.code}: {error}", raw)
-        return Row(position, tenant, checked.id, ready.draft)
+
+    def _admitted(self, position: Position, tenant: str, draft: Draft) -> Row:
+        message_type = self._definition.message_type
+        if message_type is None and draft.content_type == JSON:
+            _demand_json(draft.body)
+        if message_type is not None and self._shape.bodies_are_columns:
+            draft = replace(draft, body=typed_columns(message_type, draft.body))
+        queue = self._runtime.queue(tenant, self._definition.spec)
+        now = queue.now()
+        admitted = admit(self._definition, draft, now, fallback_key=content_key(draft.body))
+        checked = check(queue, admitted.draft, now)
+        self.keyless += admitted.key_missing
+        id_ = filtered_id(queue, checked) if admitted.filtered else checked.id
+        return Row(position, tenant, id_, admitted.draft, filtered=admitted.filtered)
 
     def _position(self, given: Mapping[str, Any]) -> Position:
         path, block = given["path"] or "", given["block"] or 0

@@ -2,12 +2,13 @@
 
     input row ──shape──► Shaped row ──write──► Outcome row          one for each, whatever happens
 
-Rows travel between Spark's stages as Arrow batches; the schemas here are what both sides agree on.
+Rows travel between Spark's stages as Arrow batches. Their columns are written here and nowhere else.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -20,11 +21,12 @@ SOURCE = "bulk"
 
 
 class RowOutcome(StrEnum):
-    """How a row of the input ended. The five add up to the input."""
+    """How a row of the input ended. The six add up to the input."""
 
     INSERTED = "inserted"  #: it is in the queue by this run
     DUPLICATE = "duplicate"  #: a message of its key was there already, or an earlier row had the same key and body
     CONFLICT = "conflict"  #: a message of its key is there with another body
+    FILTERED = "filtered"  #: the queue's filter leaves it out; its message has the status `filtered`
     REJECTED = "rejected"  #: the queue does not take it; nothing was written
     FAILED = "failed"  #: it could not be written in time, or the queue was full; run it again
 
@@ -58,149 +60,109 @@ class Row:
     dead_letter: str = ""  #: the dead letter that it replays, as its table's export writes it
     reason: str = ""  #: why it is rejected
     raw: bytes = b""  #: of a rejected row: as it was read
+    filtered: bool = False  #: the queue's filter leaves it out: recorded, never queued
     copies: tuple[Copy, ...] = ()
 
 
-SHAPED = pa.schema(
-    [
-        ("path", pa.string()),
-        ("block", pa.int64()),
-        ("offset", pa.int64()),
-        ("tenant", pa.string()),
-        ("id", pa.string()),
-        ("reason", pa.string()),
-        ("raw", pa.binary()),
-        ("body", pa.binary()),
-        ("content_type", pa.string()),
-        ("idempotency_key", pa.string()),
-        ("system_key", pa.string()),
-        ("key", pa.string()),
-        ("priority", pa.int32()),
-        ("not_before", pa.int64()),
-        ("project", pa.string()),
-        ("labels", pa.list_(pa.string())),
-        ("headers", pa.map_(pa.string(), pa.string())),
-        ("correlation_id", pa.string()),
-        ("source", pa.string()),
-        ("origin", pa.string()),
-        ("dead_letter", pa.string()),
-    ]
+_ARROW = {
+    "string": pa.string(), "binary": pa.binary(), "int": pa.int32(), "long": pa.int64(), "boolean": pa.bool_(),
+    "array<string>": pa.list_(pa.string()), "map<string,string>": pa.map_(pa.string(), pa.string()),
+}  # fmt: skip
+
+
+class Columns:
+    """The columns of one kind of row, each with Spark's word for its type: Spark's DDL and Arrow's schema are these."""
+
+    def __init__(self, **kinds: str) -> None:
+        self.kinds = kinds
+        self.names = tuple(kinds)
+        self.ddl = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+        self.schema = pa.schema([(name, _ARROW[kind]) for name, kind in kinds.items()])
+
+    def batch(self, columns: Iterable[Sequence[Any]]) -> pa.RecordBatch:
+        """Values, a sequence for each column, as Arrow."""
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, self.schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+POSITION = {"path": "string", "block": "long", "offset": "long"}
+#: What a row of a source may say of its message: as text, whatever the source, except for the body's bytes.
+MESSAGE_FIELDS = (
+    "body", "idempotency_key", "key", "priority", "not_before", "project", "labels", "tenant", "correlation_id",
+    "content_type",
+)  # fmt: skip
+#: A row as its source gives it; `problem` where it could not be read.
+READ = Columns(
+    **POSITION, raw="binary", problem="string", **dict.fromkeys(MESSAGE_FIELDS, "string") | {"body": "binary"}
 )
-SHAPED_DDL = (
-    "path string, block long, offset long, tenant string, id string, reason string, raw binary, body binary, "
-    "content_type string, idempotency_key string, system_key string, key string, priority int, not_before long, "
-    "project string, labels array<string>, headers map<string,string>, correlation_id string, source string, "
-    "origin string, dead_letter string"
-)
-COPIES = pa.list_(
-    pa.struct([("path", pa.string()), ("block", pa.int64()), ("offset", pa.int64()), ("body", pa.binary())])
-)
-REPORTED = pa.schema(
-    [
-        ("path", pa.string()),
-        ("block", pa.int64()),
-        ("offset", pa.int64()),
-        ("tenant", pa.string()),
-        ("message_id", pa.string()),
-        ("idempotency_key", pa.string()),
-        ("outcome", pa.string()),
-        ("reason", pa.string()),
-        ("raw", pa.binary()),
-    ]
-)
-REPORTED_DDL = (
-    "path string, block long, offset long, tenant string, message_id string, idempotency_key string, "
-    "outcome string, reason string, raw binary"
-)
+_OF_ROW = Columns(
+    tenant="string", id="string", system_key="string", dead_letter="string", reason="string", raw="binary",
+    filtered="boolean",
+)  # fmt: skip
+_OF_DRAFT = Columns(
+    body="binary", content_type="string", headers="map<string,string>", idempotency_key="string", key="string",
+    priority="int", not_before="long", project="string", labels="array<string>", correlation_id="string",
+    source="string", origin="string",
+)  # fmt: skip
+#: A shaped row: its place, its own fields, its draft's. Null stands for a field's default.
+SHAPED = Columns(**POSITION, **_OF_ROW.kinds, **_OF_DRAFT.kinds)
+COPY = Columns(**POSITION, body="binary")
+COPIES = pa.list_(pa.struct(list(COPY.schema)))
+REPORTED = Columns(
+    **POSITION, tenant="string", message_id="string", idempotency_key="string", outcome="string", reason="string",
+    raw="binary",
+)  # fmt: skip
+
+
+def _defaults(kind: type, columns: Columns) -> list[Any]:
+    of_class = {field.name: field for field in fields(kind)}
+    found = (of_class[name] for name in columns.names)
+    return [{} if field.default_factory is dict else field.default for field in found]
+
+
+_ROW_DEFAULTS, _DRAFT_DEFAULTS = _defaults(Row, _OF_ROW), _defaults(Draft, _OF_DRAFT)
 
 
 def pack(rows: list[Row]) -> pa.RecordBatch:
     """Shaped rows as Arrow."""
     drafts = [row.draft for row in rows]
-    columns: dict[str, list[Any]] = {
-        "path": [row.position.path for row in rows],
-        "block": [row.position.block for row in rows],
-        "offset": [row.position.offset for row in rows],
-        "tenant": [row.tenant for row in rows],
-        "id": [row.id for row in rows],
-        "reason": [row.reason or None for row in rows],
-        "raw": [row.raw or None for row in rows],
-        "body": [draft.body for draft in drafts],
-        "content_type": [draft.content_type for draft in drafts],
-        "idempotency_key": [draft.idempotency_key for draft in drafts],
-        "system_key": [row.system_key or None for row in rows],
-        "key": [draft.key or None for draft in drafts],
-        "priority": [draft.priority for draft in drafts],
-        "not_before": [draft.not_before for draft in drafts],
-        "project": [draft.project for draft in drafts],
-        "labels": [None if draft.labels is None else list(draft.labels) for draft in drafts],
-        "headers": [list(draft.headers.items()) or None for draft in drafts],
-        "correlation_id": [draft.correlation_id for draft in drafts],
-        "source": [draft.source or SOURCE for draft in drafts],
-        "origin": [draft.origin or None for draft in drafts],
-        "dead_letter": [row.dead_letter or None for row in rows],
-    }
-    arrays = [pa.array(columns[field.name], field.type) for field in SHAPED]
-    return pa.RecordBatch.from_arrays(arrays, schema=SHAPED)
+    columns = [[getattr(row.position, name) for row in rows] for name in POSITION]
+    columns += [_packed(rows, *column) for column in zip(_OF_ROW.names, _ROW_DEFAULTS, strict=True)]
+    columns += [_packed(drafts, *column) for column in zip(_OF_DRAFT.names, _DRAFT_DEFAULTS, strict=True)]
+    return SHAPED.batch(columns)
+
+
+def _packed(holders: Sequence[Row | Draft], name: str, default: Any) -> list[Any]:
+    values = [None if (value := getattr(holder, name)) == default else value for holder in holders]
+    return [None if value is None else list(value.items()) for value in values] if name == "headers" else values
 
 
 def unpack(batch: pa.RecordBatch, run: str) -> list[Row]:
     """Shaped rows back from Arrow, with their copies, marked with the run that writes them."""
-    columns = [batch.column(name).to_pylist() for name in (*SHAPED.names, "copies")]
-    return [_row(run, *values) for values in zip(*columns, strict=True)]
+    places = zip(*(batch.column(name).to_pylist() for name in POSITION), strict=True)
+    of_rows = _unpacked(batch, _OF_ROW, _ROW_DEFAULTS)
+    of_drafts = _unpacked(batch, _OF_DRAFT, _DRAFT_DEFAULTS)
+    copies = batch.column("copies").to_pylist()
+    return [
+        Row(Position(*place), draft=Draft(**of_draft, run=run), copies=tuple(map(_copy, later)), **of_row)
+        for place, of_row, of_draft, later in zip(places, of_rows, of_drafts, copies, strict=True)
+    ]
 
 
-def _row(
-    run: str,
-    path: str,
-    block: int,
-    offset: int,
-    tenant: str,
-    id_: str,
-    reason: str | None,
-    raw: bytes | None,
-    body: bytes,
-    content_type: str,
-    idempotency_key: str | None,
-    system_key: str | None,
-    key: str | None,
-    priority: int | None,
-    not_before: int | None,
-    project: str | None,
-    labels: list[str] | None,
-    headers: list[tuple[str, str]] | None,
-    correlation_id: str | None,
-    source: str,
-    origin: str | None,
-    dead_letter: str | None,
-    copies: list[dict[str, Any]],
-) -> Row:
-    draft = Draft(
-        body,
-        content_type,
-        dict(headers or ()),
-        idempotency_key,
-        key or "",
-        priority,
-        not_before,
-        project,
-        None if labels is None else tuple(labels),
-        correlation_id,
-        source,
-        origin or "",
-        run,
-    )
-    return Row(
-        Position(path, block, offset),
-        tenant,
-        id_,
-        draft,
-        system_key or "",
-        dead_letter or "",
-        reason or "",
-        raw or b"",
-        tuple(Copy(Position(copy["path"], copy["block"], copy["offset"]), copy["body"]) for copy in copies),
-    )
+def _unpacked(batch: pa.RecordBatch, columns: Columns, defaults: list[Any]) -> Iterator[dict[str, Any]]:
+    """The fields of each row's part, by name."""
+    found: list[list[Any]] = []
+    for name, default in zip(columns.names, defaults, strict=True):
+        values = batch.column(name).to_pylist()
+        convert = {"headers": dict, "labels": tuple}.get(name)
+        if convert is not None:
+            values = [None if value is None else convert(value) for value in values]
+        found.append([default if value is None else value for value in values])
+    return (dict(zip(columns.names, values, strict=True)) for values in zip(*found, strict=True))
+
+
+def _copy(given: dict[str, Any]) -> Copy:
+    return Copy(Position(*(given[name] for name in POSITION)), given["body"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,19 +185,14 @@ class Reported:
             return None
         return self.copy.body if self.copy else self.row.raw or self.row.draft.body
 
+    def values(self) -> tuple[Any, ...]:
+        """In the order of REPORTED."""
+        row, place = self.row, self.position
+        id_ = None if self.outcome is RowOutcome.REJECTED else row.id
+        named = (row.tenant, id_, row.draft.idempotency_key)
+        return place.path, place.block, place.offset, *named, self.outcome.value, self.reason or None, self.raw
+
 
 def report(lines: list[Reported]) -> pa.RecordBatch:
     """Outcomes as Arrow."""
-    columns: dict[str, list[Any]] = {
-        "path": [line.position.path for line in lines],
-        "block": [line.position.block for line in lines],
-        "offset": [line.position.offset for line in lines],
-        "tenant": [line.row.tenant for line in lines],
-        "message_id": [None if line.outcome is RowOutcome.REJECTED else line.row.id for line in lines],
-        "idempotency_key": [line.row.draft.idempotency_key for line in lines],
-        "outcome": [line.outcome.value for line in lines],
-        "reason": [line.reason or None for line in lines],
-        "raw": [line.raw for line in lines],
-    }
-    arrays = [pa.array(columns[field.name], field.type) for field in REPORTED]
-    return pa.RecordBatch.from_arrays(arrays, schema=REPORTED)
+    return REPORTED.batch(list(zip(*(line.values() for line in lines), strict=True)) or [[]] * len(REPORTED.names))

@@ -1,4 +1,4 @@
-"""Data sets as rows for the queue: every source gives the columns that `shaping.FIELDS` names, and no other.
+"""Data sets as rows for the queue: every source gives the columns of `rows.READ`, and no other.
 
 A field is taken from a column, a path into it (`incident.id`), or any Spark SQL expression (`concat(account, '-', n)`,
 `'billing'`). In JSON lines and markdown a path points into the document; expressions find it, whole, as `value`.
@@ -19,6 +19,7 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType, Timest
 
 from millrace.model.errors import InvalidField
 from millrace.spark.front_matter import Malformed, read_markdown
+from millrace.spark.rows import MESSAGE_FIELDS, READ, Columns
 
 
 class Format(StrEnum):
@@ -30,13 +31,9 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
 
 
-#: What a row may say of its message.
-MESSAGE_FIELDS = (
-    "body", "idempotency_key", "key", "priority", "not_before", "project", "labels", "tenant", "correlation_id",
-    "content_type",
-)  # fmt: skip
 _PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _CORRUPT = "_malformed_row"
+MARKDOWN = Columns(path="string", raw="binary", value="string", problem="string")
 #: Small files are packed into few tasks: opening one costs about as much as reading this.
 _OPEN_COST = str(64 * 1024)
 
@@ -52,6 +49,10 @@ class RowSource:
     @property
     def bytes_between_rows(self) -> int | None:
         return 1 if self.format is Format.JSON_LINES else None
+
+    @property
+    def bodies_are_columns(self) -> bool:
+        return self.format in (Format.CSV, Format.PARQUET) and "body" not in self.fields
 
 
 def read_source(spark: SparkSession, source: RowSource) -> DataFrame:
@@ -83,7 +84,7 @@ def read_items(spark: SparkSession, path: str) -> DataFrame:
     spark.conf.set("spark.sql.files.openCostInBytes", _OPEN_COST)
     files = spark.read.text(path, wholetext=True, pathGlobFilter="*.md", recursiveFileLookup=True)
     whole = files.select(F.col("_metadata.file_path").alias("path"), F.col("value").cast("binary").alias("raw"))
-    return whole.mapInArrow(_parse_markdown, "path string, raw binary, value string, problem string")
+    return whole.mapInArrow(_parse_markdown, MARKDOWN.ddl)
 
 
 def _parse_markdown(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -97,10 +98,7 @@ def _parse_markdown(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
             except Malformed as error:
                 values.append(None)
                 problems.append(f"invalid_message: {error}")
-        yield pa.RecordBatch.from_arrays(
-            [batch.column("path"), batch.column("raw"), pa.array(values, pa.string()), pa.array(problems, pa.string())],
-            names=["path", "raw", "value", "problem"],
-        )
+        yield MARKDOWN.batch([batch.column("path"), batch.column("raw"), values, problems])
 
 
 def _csv(spark: SparkSession, source: RowSource) -> DataFrame:
@@ -173,9 +171,8 @@ def _columns(found: DataFrame, source: RowSource) -> DataFrame:
 
 
 def _arranged(found: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
-    kinds = {"block": "long", "offset": "long", "raw": "binary", "body": "binary"}
-    every = ("path", "block", "offset", "raw", "problem", *MESSAGE_FIELDS)
-    return found.select(*(columns.get(name, F.lit(None)).cast(kinds.get(name, "string")).alias(name) for name in every))
+    every = READ.kinds.items()
+    return found.select(*(columns.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in every))
 
 
 def _text(frame: DataFrame, name: str, column: Column) -> Column:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from millrace.spark.sources import MESSAGE_FIELDS
+from millrace.spark.rows import READ, Columns
 
 PENDING, DONE = "pending", "done"
 MAX_ID = 400
@@ -38,16 +38,16 @@ class ItemState(StrEnum):
     MALFORMED = "malformed"
 
 
-_ITEM = (
-    "path string, raw binary, value string, id string, status string, depends_on array<string>, "
-    "idempotency_key string, priority string, project string, labels string, problem string"
-)
-_NAMES = tuple(part.split()[0] for part in _ITEM.split(", "))
+_ITEM = Columns(
+    path="string", raw="binary", value="string", id="string", status="string", depends_on="array<string>",
+    idempotency_key="string", priority="string", project="string", labels="string", problem="string",
+)  # fmt: skip
+_NAMES = _ITEM.names
 
 
 def read_fields(items: DataFrame) -> DataFrame:
     """The fields of every item of `read_items`, checked."""
-    return items.mapInArrow(read_item_batches, _ITEM)
+    return items.mapInArrow(read_item_batches, _ITEM.ddl)
 
 
 def derive_states(read: DataFrame) -> DataFrame:
@@ -95,19 +95,16 @@ def ready_rows(states: DataFrame) -> DataFrame:
     """Items that are ready, and those that are refused, as rows for the queue."""
     refused = F.col("state").isin(ItemState.MALFORMED.value, ItemState.DUPLICATE.value)
     rows = states.where(refused | (F.col("state") == ItemState.READY.value))
+    own = ("path", "raw", "idempotency_key", "priority", "project", "labels")
     given: Mapping[str, Any] = {
-        "body": F.col("value").cast("binary"),
-        **{name: F.col(name) for name in ("idempotency_key", "priority", "project", "labels")},
+        "block": F.lit(0),
+        "offset": F.lit(0),
+        "body": F.col("value"),
+        "problem": F.when(refused, F.col("reason")),
+        **{name: F.col(name) for name in own},
     }
-    nothing = F.lit(None).cast("string")
-    return rows.select(
-        "path",
-        F.lit(0).cast("long").alias("block"),
-        F.lit(0).cast("long").alias("offset"),
-        "raw",
-        F.when(refused, F.col("reason")).alias("problem"),
-        *(given.get(name, nothing).alias(name) for name in MESSAGE_FIELDS),
-    )
+    nothing = F.lit(None)
+    return rows.select(*(given.get(name, nothing).cast(kind).alias(name) for name, kind in READ.kinds.items()))
 
 
 def find_cycles(states: DataFrame) -> list[list[str]] | str:
@@ -164,11 +161,8 @@ def cycles_of(needs: Mapping[str, list[str]]) -> list[list[str]]:
 
 def read_item_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The fields of work items, checked, on an executor."""
-    schema = pa.schema(
-        [(name, {"raw": pa.binary(), "depends_on": pa.list_(pa.string())}.get(name, pa.string())) for name in _NAMES]
-    )
     for batch in batches:
-        yield pa.RecordBatch.from_pylist([_item(given) for given in batch.to_pylist()], schema=schema)
+        yield pa.RecordBatch.from_pylist([_item(given) for given in batch.to_pylist()], schema=_ITEM.schema)
 
 
 def _item(given: Mapping[str, Any]) -> dict[str, Any]:

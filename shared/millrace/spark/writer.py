@@ -13,10 +13,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 
+from millrace.engine.drafts import check
 from millrace.engine.enqueue import Receipt, enqueue_all
+from millrace.engine.filtered import record_all_filtered
 from millrace.engine.queue import Queue, Runtime
 from millrace.model.body import BodyLost, read_body
 from millrace.model.clock import Chance, system_chance
@@ -105,7 +107,7 @@ class Writer:
         try:
             with ThreadPoolExecutor(threads, thread_name_prefix="bulk") as pool:
                 open_: set[Future[list[Reported]]] = set()
-                for chunk in _chunks(rows):
+                for chunk in _chunks(rows, CHUNK):
                     if len(open_) >= 2 * threads:
                         done, open_ = wait(open_, return_when=FIRST_COMPLETED)
                         for future in done:
@@ -126,7 +128,10 @@ class Writer:
             fresh = self._prepared(queue, list(own), lines)
             if self._share.reads_first and not self._stopped:
                 fresh = self._read_first(queue, fresh, lines)
-            for batch in self._batches(fresh):
+            wanted = [row for row in fresh if not row.filtered]
+            for batch in _chunks([row for row in fresh if row.filtered], BATCH):
+                lines += self._enqueue(queue, batch)
+            for batch in self._batches(wanted):
                 behind = [row for row in batch if self._order_of(row) in self._broken]
                 lines += self._give_up(queue, behind, BEHIND) if behind else []
                 if len(behind) < len(batch):
@@ -172,7 +177,7 @@ class Writer:
         fresh, now = [], queue.now()
         for row in rows:
             message = existing.get(row.id)
-            if message is not None and (message.run == self._writing.run or now < message.dedupe_until):
+            if message is not None and (row.filtered or message.run == self._writing.run or now < message.dedupe_until):
                 lines += self._settle(queue, row, message)
             else:
                 fresh.append(row)
@@ -203,7 +208,10 @@ class Writer:
         """Hand the rows in once; those that have not ended come back, with their errors."""
         answers: list[Receipt | MillraceError]
         try:
-            answers = enqueue_all(queue, [row.draft for row in rows], [row.system_key for row in rows])
+            if rows[0].filtered:
+                answers = record_all_filtered(queue, [check(queue, row.draft, queue.now()) for row in rows])
+            else:
+                answers = enqueue_all(queue, [row.draft for row in rows], [row.system_key for row in rows])
         except StoreUnavailable as error:
             answers = [error] * len(rows)
         again: list[Row] = []
@@ -229,7 +237,7 @@ class Writer:
         lines: list[Reported] = []
         for row in self._read_first(queue, rows, lines):
             lines += _all(row, RowOutcome.FAILED, reason)
-            if self._spec.ordering.ordered:
+            if self._spec.ordering.ordered and not row.filtered:
                 self._broken.add(self._order_of(row))
         return lines
 
@@ -241,6 +249,8 @@ class Writer:
 
         self._stuck_since = None
         self._share.saw(existing=existing is not None)
+        if row.filtered:
+            return _all(row, RowOutcome.FILTERED, FILTERED)
         lines = []
         if not stored(row.draft.body):
             lines.append(_conflict(row))
@@ -257,6 +267,7 @@ class Writer:
         return lines
 
 
+FILTERED = "The queue's filter leaves it out."
 STOPPED = "queue_full: The queue is full, and the run stops when it is."
 BEHIND = "out_of_order: An earlier row that it must follow could not be written."
 COPY = "An earlier row has the same key and body."
@@ -279,12 +290,7 @@ def _same_body(stored: Body, body: bytes, queue: Queue) -> bool:
     return read_body(stored, queue.runtime.blobs) == body
 
 
-def _chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    chunk: list[Row] = []
-    for row in rows:
-        chunk.append(row)
-        if len(chunk) == CHUNK:
-            yield chunk
-            chunk = []
-    if chunk:
+def _chunks(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
+    remaining = iter(rows)
+    while chunk := list(islice(remaining, size)):
         yield chunk

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from millrace.admission.admit import accept as admit_and_enqueue
+from millrace.admission.admit import fit_key
 from millrace.admission.typed_message import WEBHOOK, typed_draft, webhook_headers
-from millrace.definitions import QueueDefinition, TargetKind
-from millrace.engine.drafts import IDEMPOTENCY_KEY_BYTES, KEY_BYTES
-from millrace.engine.enqueue import Receipt, enqueue
-from millrace.engine.filtered import record_filtered
+from millrace.definitions import TargetKind
+from millrace.engine.drafts import IDEMPOTENCY_KEY_BYTES
+from millrace.engine.enqueue import Receipt
+from millrace.engine.status import MessageStatus
 from millrace.model.message import Draft
 from millrace.signatures import ChallengeResponse, Verified, WebhookRequest, idempotency_key, retained_headers
 from millrace.webhooks.authenticate import answer_question, authenticate_webhook, signed_question, signed_request
@@ -22,8 +24,6 @@ from millrace.webhooks.request import WebhookCall
 DEFAULT_CONTENT_TYPE = "application/json"
 #: Bytes of headers that are kept with a message; they count towards its write units.
 KEPT_HEADER_BYTES = 4 * 1024
-#: Messages whose key has no value share this one, so that they stay in order among themselves.
-NO_KEY = "(none)"
 
 
 class IngressOutcome(StrEnum):
@@ -64,15 +64,14 @@ def accept(
     if answer := signed_question(endpoint, request, proof):
         return IngressResult(IngressOutcome.ANSWERED, answer=answer, secret=secret)
     draft = _draft(endpoint, call, request, correlation_id)
-    message = typed_draft(endpoint.message_type, draft, now, request.document)
     definition = endpoint.definition
     if definition is None:
-        return IngressResult(IngressOutcome.RAN, value=_run(ingress, endpoint, message, correlation_id), secret=secret)
-    keyed = _keyed(draft, definition, message, _own_key(endpoint, request, proof))
+        return IngressResult(IngressOutcome.RAN, value=_run(ingress, endpoint, draft, request), secret=secret)
     queue = ingress.queue(tenant, definition)
-    if not definition.accepts(message):
-        return IngressResult(IngressOutcome.FILTERED, record_filtered(queue, keyed), secret=secret)
-    receipt = enqueue(queue, keyed)
+    own_key = fit_key(_own_key(endpoint, request, proof), IDEMPOTENCY_KEY_BYTES)
+    receipt = admit_and_enqueue(queue, definition, draft, fallback_key=own_key, document=request.document)
+    if receipt.status is MessageStatus.FILTERED:
+        return IngressResult(IngressOutcome.FILTERED, receipt, secret=secret)
     return IngressResult(
         IngressOutcome.DUPLICATE if receipt.duplicate else IngressOutcome.ACCEPTED, receipt, secret=secret
     )
@@ -115,35 +114,15 @@ def _own_key(endpoint: WebhookEndpoint, request: WebhookRequest, proof: Verified
     return idempotency_key(endpoint.scheme, request, proof)
 
 
-def _keyed(draft: Draft, definition: QueueDefinition, message: dict[str, Any], system_key: str) -> Draft:
-    """The draft with the keys that the definition reads from the message."""
-    key = definition.key_of(message)
-    return replace(
-        draft,
-        key="" if key is None else _short(key or NO_KEY, KEY_BYTES),
-        idempotency_key=_short(definition.idempotency_key_of(message) or system_key, IDEMPOTENCY_KEY_BYTES),
-    )
-
-
-def _short(key: str, most: int) -> str:
-    """A key as the queue takes it: what is too long or has odd characters is named by its hash.
-
-    Refusing it would lose a message for a value that its sender has every right to send.
-    """
-    data = key.encode("utf-8", "surrogatepass")
-    if len(data) <= most and key.isprintable():
-        return key
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
-
-
-def _run(ingress: Ingress, endpoint: WebhookEndpoint, message: dict[str, Any], correlation_id: str) -> Any:
+def _run(ingress: Ingress, endpoint: WebhookEndpoint, draft: Draft, request: WebhookRequest) -> Any:
     """Run the command of a webhook without a queue; its sender waits."""
-    target = endpoint.webhook.target
-    if target is None or target.kind is not TargetKind.COMMAND or ingress.run_command is None:
+    target, message_type = endpoint.webhook.target, endpoint.webhook.message_type
+    run = ingress.run_command
+    if target is None or target.kind is not TargetKind.COMMAND or message_type is None or run is None:
         raise CommandFailed(target.name if target else "", "only a registered command can run at once")
-    given = target.render(message)
+    given = target.render(typed_draft(message_type, draft, ingress.runtime.clock(), request.document))
     try:
-        return ingress.run_command(target.name, given, correlation_id)
+        return run(target.name, given, draft.correlation_id or "")
     except Exception as exc:
         # Whatever a command raises is a fault of ours: the sender may try again.
         raise CommandFailed(target.name, type(exc).__name__) from exc

@@ -14,7 +14,7 @@ from millrace.signatures import Scheme, SecretSource, scheme_from
 from millrace.webhooks.errors import UnknownWebhook
 
 if TYPE_CHECKING:
-    from millrace.definitions import Definitions, QueueDefinition, RecordType, WebhookDefinition
+    from millrace.definitions import Definitions, QueueDefinition, WebhookDefinition
 
 #: Runs a command by name, with its rendered input and the call's correlation id; gives what JSON can carry.
 RunCommand = Callable[[str, Mapping[str, Any], str], Any]
@@ -35,10 +35,6 @@ class WebhookEndpoint:
     @property
     def body_limit(self) -> int:
         return self.definition.spec.max_body_bytes if self.definition else MAX_BODY_BYTES
-
-    @property
-    def message_type(self) -> RecordType:
-        return self.definition.message_type if self.definition else self.webhook.message_type
 
     @property
     def success_status(self) -> int:

@@ -43,7 +43,7 @@ PROCESSES, THREADS, BATCH = 2, 6, 25
 AIM = 0.8
 TICKS = os.sysconf("SC_CLK_TCK")
 DEFINITIONS = b"""app Bench {
-  queue Rows { message_type { id: string } shards: 4 fed_by: api drained_by: api }
+  queue Rows { shards: 4 fed_by: api drained_by: api }
 }
 """
 

@@ -40,7 +40,7 @@ def _link_targets(queue: CheckedQueue, queues: dict[str, CheckedQueue]) -> None:
         if destination not in queue.target_queues or not isinstance(destination, Word):
             continue
         receiver = _resolve(destination, queue.settings, queues)
-        if receiver is None:
+        if receiver is None or receiver.message_type is None or queue.message_type is None:
             continue
         fields = receiver.message_type.fields
         if mapping.fields is None:
@@ -71,7 +71,8 @@ def _link_webhook(webhook: CheckedWebhook, queues: dict[str, CheckedQueue]) -> N
     queue = _resolve(webhook.queue, webhook.settings, queues)
     if queue is not None:
         webhook.compiled["message_type"] = queue.compiled["message_type"]
-        check_webhook_fields(queue.message_type, queue.settings, queue.settings.types)
+        if queue.message_type is not None:
+            check_webhook_fields(queue.message_type, queue.settings, queue.settings.types)
 
 
 def _cycles(edges: Mapping[str, tuple[str, ...]]) -> Iterable[tuple[str, ...]]:

@@ -31,7 +31,7 @@ class CheckedQueue:
 
     name: Word
     settings: BlockReader
-    message_type: RecordType
+    message_type: RecordType | None  #: None: it takes any bytes
     compiled: dict[str, Any]
     dead_letter_queue: Word | None
     target_queues: tuple[Word, ...]
@@ -41,9 +41,10 @@ class CheckedQueue:
 
 def check_queue(name: Word, app: str, settings: BlockReader) -> CheckedQueue:
     """One queue. Everything wrong inside it is reported; defaults stand in."""
-    message_type = _message_type(name, settings)
     delivery = settings.block("delivery")
     idempotency = settings.block("idempotency")
+    declared = _message_type(name, settings, idempotency)
+    message_type = declared or RecordType({})
     ordering, key = _ordering(message_type, settings)
     mappings = [(mapping, compile_target(mapping, message_type, settings)) for mapping in settings.mappings]
     dead_letter_queue = delivery.reference("dead_letter_queue")
@@ -67,7 +68,7 @@ def check_queue(name: Word, app: str, settings: BlockReader) -> CheckedQueue:
             "rate_per_second": _rate(settings),
             "max_body_bytes": settings.whole("max_body_bytes", _DEFAULT.max_body_bytes),
         },
-        "message_type": message_type.written(),
+        "message_type": None if declared is None else declared.written(),
         "key": key,
         "filter": _optional(settings, "filter", message_type, "bool"),
         "idempotency_key": _optional(idempotency, "key", message_type, "string", "int"),
@@ -82,7 +83,7 @@ def check_queue(name: Word, app: str, settings: BlockReader) -> CheckedQueue:
     return CheckedQueue(
         name,
         settings,
-        message_type,
+        declared,
         compiled,
         dead_letter_queue,
         target_queues,
@@ -91,12 +92,18 @@ def check_queue(name: Word, app: str, settings: BlockReader) -> CheckedQueue:
     )
 
 
-def _message_type(name: Word, settings: BlockReader) -> RecordType:
+def _message_type(name: Word, settings: BlockReader, idempotency: BlockReader) -> RecordType | None:
+    """The declared type. A queue may go without one, and take any bytes, as long as nothing of it reads a message."""
     if settings.types is not None:
         return resolve_record(settings.types.fields, settings.error, top=True)
-    hint = "write `message_type { payload: json }`"
-    settings.error(name.span, Code.MISSING, f"the queue `{name.text}` has no message_type", hint)
-    return RecordType({})
+    readers = ["map_to"] if settings.mappings else []
+    readers += [setting for setting in ("filter", "key") if settings.has(setting)]
+    readers += ["per_key"] if isinstance(settings.expression("ordering"), syntax.CallExpr) else []
+    readers += ["idempotency key"] if idempotency.has("key") else []
+    if readers:
+        message = f"the queue `{name.text}` has no message_type, and its {readers[0]} reads the message"
+        settings.error(name.span, Code.MISSING, message, "write `message_type { payload: json }`")
+    return None
 
 
 def _optional(settings: BlockReader, name: str, message_type: RecordType, *kinds: str) -> Any:
