@@ -22,7 +22,9 @@ from millrace.engine.queue import Queue, Runtime
 from millrace.model.message import Entry, Message
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.store import DynamoStore
-from millrace.stores.memory.queue import MemoryBlobs
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from tests.conftest import Bench, Clock
+from tests.spark.task import Task
 
 SOURCE = Path(__file__).with_name("bulk.millrace")
 
@@ -164,3 +166,13 @@ def tally(rows: Sequence[dict[str, Any]]) -> Counter[str]:
 
 
 Build = Callable[..., str]
+
+
+@pytest.fixture
+def task(bench: Bench) -> Task:
+    return Task(bench)
+
+
+@pytest.fixture
+def memory_task(memory_store: MemoryStore, clock: Clock, tenant: str) -> Task:
+    return Task(Bench(memory_store, clock, tenant))

@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from millrace.engine.claim import claim
+from millrace.engine.drafts import check
+from millrace.engine.filtered import filtered_id
+from millrace.engine.finish import ack
 from millrace.engine.queue import Queue, Runtime
 from millrace.model.ids import keyed_message_id
 from millrace.model.message import Draft, Entry
@@ -44,6 +48,14 @@ class Task:
     def rows(self, numbers: Iterable[int], *, run: str = "run-1", tenant: str = "", **draft: Any) -> list[Row]:
         """Rows number 1, 2, …, whose key and body say their number."""
         return [self.row(number, run=run, tenant=tenant, **draft) for number in numbers]
+
+    def filtered_rows(self, numbers: Iterable[int]) -> list[Row]:
+        """Rows that the queue's filter leaves out, under the ids of their records."""
+
+        def record(row: Row) -> str:
+            return filtered_id(self.queue, check(self.queue, row.draft, self.queue.now()))
+
+        return [replace(row, id=record(row), filtered=True) for row in self.rows(numbers)]
 
     def row(
         self,
@@ -118,3 +130,9 @@ def outcomes(lines: Sequence[Reported]) -> dict[int, RowOutcome]:
 
 def tally(lines: Sequence[Reported]) -> dict[str, int]:
     return dict(Counter(line.outcome.value for line in lines))
+
+
+def work_off(task: Task, limit: int = 100) -> int:
+    claims = claim(task.queue, owner="w", limit=limit).claims
+    ack(task.queue, [held.entry for held in claims])
+    return len(claims)

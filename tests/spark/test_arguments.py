@@ -9,7 +9,8 @@ import pytest
 from functions.bulk_enqueue.arguments import _GLUE, ACTIONS, parser_for, read_arguments
 from functions.bulk_enqueue.job import _filter, _source
 from millrace.model.message import DeadLetterFilter, DeadLetterReason
-from millrace.spark.sources import MESSAGE_FIELDS, Format
+from millrace.spark.rows import MESSAGE_FIELDS
+from millrace.spark.sources import Format
 
 NEEDED = ["--queue", "Jobs", "--report", "s3://b/reports", "--queue-table", "q", "--dead-letter-table", "d"]
 NEEDED += ["--body-bucket", "b", "--source", "s3://b/in"]

@@ -19,8 +19,8 @@ from millrace.spark.connection import TableConnection, Tables, connect
 from millrace.spark.dead_letters import Replay, dead_letter_rows, read_dead_letters
 from millrace.spark.enqueue import WritePlan, write_batches
 from millrace.spark.lookup import Lookup, look_up
-from millrace.spark.row_mapping import FIELDS, Shape, shape_batches
-from millrace.spark.rows import COPIES
+from millrace.spark.row_mapping import Shape, shape_batches
+from millrace.spark.rows import COPIES, READ
 from millrace.spark.writer import Writing
 from millrace.stores.dynamodb.client import TableNames
 from tests.infra.template.cloud import BUCKET, Cloud, Need
@@ -66,10 +66,8 @@ class Job:
 
 
 def rows_of(bodies: Sequence[str]) -> pa.RecordBatch:
-    kinds = {"raw": pa.binary(), "body": pa.binary(), "block": pa.int64(), "offset": pa.int64()}
-    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in FIELDS])
     rows = [{"raw": b"x", "body": f'"{body}"'.encode(), "idempotency_key": body[:20]} for body in bodies]
-    return pa.RecordBatch.from_pylist(rows, schema)
+    return pa.RecordBatch.from_pylist(rows, READ.schema)
 
 
 def with_copies(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -31,7 +31,7 @@ from millrace.spark.rows import Row, unpack
 from tests.conftest import NOON, Bench
 from tests.faults.store import down
 from tests.spark.task import Task, tally
-from tests.spark.test_shaping import with_copies
+from tests.spark.test_rows import with_copies
 from tests.stores.samples import Samples
 
 NOISE = b"".join(sha256(b"%d" % n).digest() for n in range(1_200))

@@ -8,45 +8,33 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from millrace.model.clock import system_clock
 from millrace.model.ids import keyed_message_id
 from millrace.model.message import Draft
-from millrace.spark.row_mapping import FIELDS, Shape, content_key, shape_batches
-from millrace.spark.rows import COPIES, SHAPED, Copy, Position, Reported, Row, RowOutcome, pack, report, unpack
+from millrace.spark.row_mapping import Shape, content_key, shape_batches
+from millrace.spark.rows import READ, Row, unpack
+from tests.spark.test_rows import with_copies
 
-INPUT = pa.schema(
-    [
-        (
-            name,
-            {"block": pa.int64(), "offset": pa.int64(), "raw": pa.binary(), "body": pa.binary()}.get(name, pa.string()),
-        )
-        for name in FIELDS
-    ]
-)
 Given = dict[str, Any]
 
 
-def shape_all(definitions: bytes, *batches: list[Given], queue: str = "Jobs", between: int | None = None) -> list[Row]:
+def shape_all(
+    definitions: bytes, *batches: list[Given], queue: str = "Jobs", between: int | None = None, columns: bool = False
+) -> list[Row]:
     """What a task makes of batches of rows; a field that is not given is null."""
     given = (
-        pa.RecordBatch.from_pylist([dict.fromkeys(FIELDS) | row for row in rows], schema=INPUT) for rows in batches
+        pa.RecordBatch.from_pylist([dict.fromkeys(READ.names) | row for row in rows], schema=READ.schema)
+        for rows in batches
     )
-    shaped = shape_batches(Shape(definitions, queue, "acme", between), given)
+    shaped = shape_batches(Shape(definitions, queue, "acme", between, columns), given)
     return [row for batch in shaped for row in unpack(with_copies(batch), "run-1")]
 
 
-def with_copies(batch: pa.RecordBatch, copies: list[Any] | None = None) -> pa.RecordBatch:
-    """As the folding of copies leaves it."""
-    column = pa.array(copies or [[]] * batch.num_rows, COPIES)
-    return pa.RecordBatch.from_arrays([*batch.columns, column], names=[*batch.schema.names, "copies"])
-
-
-def shape_one(definitions: bytes, queue: str = "Jobs", **given: Any) -> Row:
-    (row,) = shape_all(definitions, [{"path": "file", "raw": b"raw", "body": b"{}"} | given], queue=queue)
-    return row
+def shape_one(definitions: bytes, queue: str = "Jobs", *, columns: bool = False, **given: Any) -> Row:
+    row = {"path": "file", "raw": b"raw", "body": b"{}"} | given
+    (shaped,) = shape_all(definitions, [row], queue=queue, columns=columns)
+    return shaped
 
 
 def test_every_field_of_a_row_reaches_its_draft(definitions: bytes) -> None:
@@ -176,10 +164,12 @@ def test_a_correlation_id_that_is_unfit_is_replaced_not_refused(definitions: byt
     assert shape_one(definitions, correlation_id="no good\n").reason == ""
 
 
-def test_an_ordered_queue_asks_for_a_key_and_no_priority(definitions: bytes) -> None:
-    assert shape_one(definitions, "Accounts").reason.startswith("invalid_field: key: is missing")
-    assert shape_one(definitions, "Accounts", key="a").reason == ""
-    assert shape_one(definitions, "Accounts", key="a", priority="5").reason.startswith("invalid_field: priority")
+def test_an_ordered_queue_has_its_key_and_takes_no_priority(definitions: bytes) -> None:
+    body = b'{"id": "1", "account": "a"}'
+    assert shape_one(definitions, "Accounts", body=body).draft.key == "a"
+    assert shape_one(definitions, "Accounts", body=body, key="b").draft.key == "b"
+    reason = shape_one(definitions, "Accounts", body=body, priority="5").reason
+    assert reason.startswith("invalid_field: priority")
 
 
 # -- a queue with a type, a filter and a key -------------------------------------------------------------------------
@@ -214,9 +204,27 @@ def test_a_message_that_does_not_fit_its_type_is_rejected_with_every_path(
     assert says in reason
 
 
-def test_what_the_filter_leaves_out_is_rejected_and_says_so(definitions: bytes) -> None:
+def test_what_the_filter_leaves_out_is_marked_and_has_the_id_of_its_record(definitions: bytes) -> None:
     row = typed(definitions, {"id": "a", "amount": 3, "kind": "noise"})
-    assert row.reason == "filtered: the queue's filter leaves it out"
+    assert (row.filtered, row.reason) == (True, "")
+    assert row.id != typed(definitions, {"id": "a", "amount": 3, "kind": "sale"}).id
+
+
+@pytest.mark.parametrize(("amount", "stored"), [("4388", 4388), (4388, 4388), (4388.0, 4388), ("-7", -7)])
+def test_columns_are_brought_to_the_declared_types(definitions: bytes, amount: Any, stored: int) -> None:
+    row = typed(definitions, {"id": 17, "amount": amount, "kind": "sale"}, columns=True)
+    assert json.loads(row.draft.body) == {"id": "17", "amount": stored, "kind": "sale"}
+    assert row.draft.idempotency_key == "17"
+
+
+@pytest.mark.parametrize("amount", ["much", "4388.5", 4388.5, "", None, True, "0x1f", "1_000"])
+def test_a_column_that_is_not_of_its_type_rejects_the_row(definitions: bytes, amount: Any) -> None:
+    reason = typed(definitions, {"id": "a", "amount": amount, "kind": "sale"}, columns=True).reason
+    assert reason.startswith("invalid_message: amount: expected an int")
+
+
+def test_json_lines_are_checked_and_not_changed(definitions: bytes) -> None:
+    assert "amount" in typed(definitions, {"id": "a", "amount": "4388", "kind": "sale"}).reason
 
 
 # -- places ----------------------------------------------------------------------------------------------------------
@@ -275,73 +283,3 @@ def test_rejected_rows_are_spread_by_their_place(definitions: bytes) -> None:
 
 def test_nothing_but_blank_lines_gives_nothing(definitions: bytes) -> None:
     assert shape_all(definitions, [line(b""), line(b" ")], [], between=1) == []
-
-
-# -- on the way between tasks ----------------------------------------------------------------------------------------
-
-texts = st.text("aé✓\n\0 ", max_size=4)
-drafts = st.builds(
-    Draft,
-    body=st.binary(max_size=9),
-    content_type=texts.filter(bool),
-    headers=st.dictionaries(texts.filter(bool), texts, max_size=2),
-    idempotency_key=st.none() | texts,
-    key=texts,
-    priority=st.none() | st.integers(0, 9_999),
-    not_before=st.none() | st.integers(0, 2**53),
-    project=st.none() | texts,
-    labels=st.none() | st.lists(texts, max_size=3).map(tuple),
-    correlation_id=st.none() | texts,
-    source=texts.filter(bool),
-    origin=texts,
-    run=st.just("run-1"),
-)
-positions = st.builds(Position, texts, st.integers(0, 2**53), st.integers(0, 2**53))
-rows_of_any_kind = st.builds(
-    Row,
-    positions,
-    texts,
-    texts,
-    drafts,
-    system_key=texts,
-    dead_letter=texts,
-    reason=texts,
-    raw=st.binary(max_size=9),
-    copies=st.lists(st.builds(Copy, positions, st.binary(max_size=9)), max_size=3).map(tuple),
-)
-
-
-@settings(max_examples=20, deadline=None, derandomize=True)
-@given(st.lists(rows_of_any_kind, max_size=3))
-def test_a_row_survives_its_way_between_tasks(rows: list[Row]) -> None:
-    copies = [
-        [
-            {"path": c.position.path, "block": c.position.block, "offset": c.position.offset, "body": c.body}
-            for c in row.copies
-        ]
-        for row in rows
-    ]
-    batch = pack(rows)
-    assert batch.schema == SHAPED
-    assert unpack(with_copies(batch, copies), "run-1") == rows
-
-
-def test_the_report_names_each_row_and_keeps_what_was_read_of_rejected_ones() -> None:
-    draft = Draft(b"body", idempotency_key="k")
-    row = Row(Position("a", 1, 2), "acme", "id-1", draft, copies=(Copy(Position("b", 3, 4), b"copy"),))
-    bad = Row(Position("a", 1, 9), "acme", "name", Draft(b""), reason="malformed", raw=b"\xff")
-    lines = [
-        Reported(row, RowOutcome.INSERTED),
-        Reported(row, RowOutcome.CONFLICT, "why", row.copies[0]),
-        Reported(bad, RowOutcome.REJECTED, "malformed"),
-        Reported(row, RowOutcome.REJECTED, "refused"),
-        Reported(row, RowOutcome.REJECTED, "refused", row.copies[0]),
-    ]
-    found = [tuple(line.values()) for line in report(lines).to_pylist()]
-    assert found == [
-        ("a", 1, 2, "acme", "id-1", "k", "inserted", None, None),
-        ("b", 3, 4, "acme", "id-1", "k", "conflict", "why", None),
-        ("a", 1, 9, "acme", None, None, "rejected", "malformed", b"\xff"),
-        ("a", 1, 2, "acme", None, "k", "rejected", "refused", b"body"),
-        ("b", 3, 4, "acme", None, "k", "rejected", "refused", b"copy"),
-    ]
