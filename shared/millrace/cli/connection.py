@@ -1,9 +1,9 @@
-"""Where the API is and who calls it: options that every remote command takes, and what its failures exit with.
+"""Where the API is and who calls it: options that every remote command takes, and its exit codes.
 
-0  it is so                     4  the claim is stale: somebody else has the message, or it has ended
-1  refused, or it failed        5  the token does not count, or does not reach this far
-2  wrong usage                  6  not now: no answer, too many, full; try again
-3  nothing there
+0  success                      4  the claim is stale: another worker has the message, or it has ended
+1  refused or failed            5  the token is not valid, or lacks a scope or tenant
+2  wrong usage                  6  busy, full or no answer: try again
+3  not found, or no message
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Exit(IntEnum):
-    """What a script can tell apart."""
+    """Exit codes that a script can tell apart."""
 
     OK = 0
     FAILED = 1
@@ -43,7 +43,7 @@ class CliError(click.ClickException):
 
 @dataclass(frozen=True, slots=True)
 class ApiConnection:
-    """What a command needs to speak to the API."""
+    """What a command needs to call the API."""
 
     url: str
     token: str
@@ -84,7 +84,7 @@ def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
         default="table",
         envvar="MILLRACE_OUTPUT",
         show_default=True,
-        help="For people or for programs.",
+        help="A table for people, JSON for programs.",
     )(command)
 
 
@@ -92,8 +92,8 @@ def remote(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command its connection as the first argument."""
 
     @click.option("--url", envvar="MILLRACE_URL", default="http://127.0.0.1:8080", show_default=True, help="The API.")
-    @click.option("--token", envvar="MILLRACE_TOKEN", help="Bearer token; better in MILLRACE_TOKEN than typed.")
-    @click.option("--tenant", envvar="MILLRACE_TENANT", help="For tokens that reach several.")
+    @click.option("--token", envvar="MILLRACE_TOKEN", help="Bearer token; safer in MILLRACE_TOKEN.")
+    @click.option("--tenant", envvar="MILLRACE_TENANT", help="Tenant, for tokens with access to several.")
     @output_option
     @wraps(command)
     def connected(url: str, token: str | None, tenant: str | None, output: str, **given: Any) -> Any:

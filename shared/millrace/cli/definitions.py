@@ -44,7 +44,7 @@ def _print(findings: list[Diagnostic]) -> None:
 def compile_command(sources: tuple[Path, ...], output: Path, *, check: bool, strict: bool) -> None:
     """Compile definitions to the JSON that the functions load.
 
-    SOURCES are files or folders, infra/queues unless told otherwise.
+    SOURCES are files or folders; the default is infra/queues.
     """
     from millrace.definitions.language.compiler import compile_files
 
@@ -109,7 +109,7 @@ def format_command(sources: tuple[Path, ...], *, check: bool) -> None:
     show_default=True,
 )
 def explain_command(queue: str, compiled: Path) -> None:
-    """Print QUEUE's retry timetable and limits as a person reads them."""
+    """Print QUEUE's retry timetable and limits in words."""
     from rich.console import Console
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""`millrace check-history`: hold what production recorded against what the queue promises."""
+"""`millrace check-history`: check what production recorded against what the queue promises."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from millrace.history.reader import LogRecords, opened
 from millrace.model.queue_spec import Ordering
 
 SOUND, BROKEN, UNREADABLE = 0, 1, 2
-#: Of unfinished messages so many are named; all of them with --json.
+#: How many unfinished messages are named; --json names all.
 SHOWN = 20
 
 
 @click.command("check-history")
 @click.argument("files", nargs=-1, required=True)
-@click.option("--complete", is_flag=True, help="The logs reach to the end: what has not ended is lost.")
-@click.option("--skew-ms", default=100, show_default=True, help="So far apart the writers' clocks may be.")
+@click.option("--complete", is_flag=True, help="The logs are complete: a message that has not ended is lost.")
+@click.option("--skew-ms", default=100, show_default=True, help="How far the writers' clocks may differ.")
 @click.option("--queue", "only_queue", help="Only this queue.")
 @click.option("--tenant", "only_tenant", help="Only this tenant.")
-@click.option("--json", "as_json", is_flag=True, help="The verdict as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 def check_history_command(
     files: tuple[str, ...],
     *,
@@ -94,7 +94,7 @@ def _print(log: LogRecords, verdict: Verdict, *, complete: bool) -> None:
     for line in log.torn[:SHOWN]:
         click.echo(f"Unreadable: {line}", err=True)
     if not log.told:
-        click.echo("There is no history in it: is LOG_HISTORY=1 set (the template's LogHistory)?", err=True)
+        click.echo("No history was found: is LOG_HISTORY=1 set (the template's LogHistory)?", err=True)
 
 
 def _document(log: LogRecords, verdict: Verdict) -> dict[str, Any]:

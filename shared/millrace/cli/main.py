@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import click
+from click.shell_completion import get_completion_class
 
-from millrace.cli import queues, work
-from millrace.cli.completion import completion_command
+from millrace.cli import messages, queues
 from millrace.cli.dead_letters import dlq
 from millrace.cli.definitions import compile_command, explain_command, format_command
 from millrace.cli.doctor import dev_command, doctor_command
@@ -21,16 +21,27 @@ def main() -> None:
     """Queues for webhooks and jobs: define, inspect, operate.
 
     \b
-    Exit codes: 0 it is so · 1 refused or failed · 2 wrong usage · 3 nothing there · 4 stale claim
-                5 access denied · 6 not now, try again
+    Exit codes: 0 success · 1 refused or failed · 2 wrong usage · 3 not found, or no message · 4 stale claim
+                5 access denied · 6 busy or no answer: try again
     """
 
 
-main.add_command(compile_command)
-main.add_command(format_command)
-main.add_command(explain_command)
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion_command(context: click.Context, shell: str) -> None:
+    """Print a completion script: `eval "$(millrace completion bash)"`."""
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.ClickException(f"{shell} is not supported.")
+    click.echo(kind(context.find_root().command, {}, "millrace", "_MILLRACE_COMPLETE").source())
+
+
 for command in (
-    *work.COMMANDS,
+    compile_command,
+    format_command,
+    explain_command,
+    *messages.COMMANDS,
     *queues.COMMANDS,
     dlq,
     tokens,

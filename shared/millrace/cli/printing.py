@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 240
 COLOURS = {
+    "active": "green",
     "ready": "green",
     "done": "green",
     "scheduled": "yellow",
@@ -51,7 +52,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], title
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
-    """One thing, line by line."""
+    """Named values, one a line."""
     width = max(map(len, facts), default=0)
     for name, value in facts.items():
         click.echo(f"{click.style(name.replace('_', ' ').ljust(width), bold=True)}  {_shown(value)}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "name", "ordering", "depth", "ready", "scheduled", "in_flight", "dead_letters", "oldest", "in_per_min",
-    "done_per_min", "state",
+    "done_per_min", "status",
 )  # fmt: skip
 ENTRY_COLUMNS = ("message_id", "enqueued_at", "due_at", "priority", "key", "project", "attempts", "deliveries")
 CLAIM_COLUMNS = ("message_id", "owner", "claimed_at", "lease_until", "attempts", "version")
@@ -34,7 +34,7 @@ def _row(queue: Mapping[str, Any]) -> dict[str, Any]:
         "oldest": f"{queue['oldest_age_ms'] / 1000:.0f} s" if queue["oldest_age_ms"] else None,
         "in_per_min": queue["arrived_per_minute"],
         "done_per_min": queue["done_per_minute"],
-        "state": "paused" if queue["paused"] else "ready",
+        "status": "paused" if queue["paused"] else "active",
     }
 
 
@@ -48,8 +48,8 @@ def queues_command(connection: ApiConnection) -> None:
 
 
 @click.command("watch")
-@click.option("--every", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between looks.")
-@click.option("--times", type=click.IntRange(1), help="Looks; else until Ctrl-C.")
+@click.option("--every", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between updates.")
+@click.option("--times", type=click.IntRange(1), help="Number of updates; default: until Ctrl-C.")
 @remote
 def watch_command(connection: ApiConnection, every: float, times: int | None) -> None:
     """A live table of the queues."""
@@ -94,7 +94,7 @@ def _list(
 @_paged
 @remote
 def messages_command(connection: ApiConnection, queue: str, lane: str, limit: int, cursor: str | None) -> None:
-    """A queue's unfinished messages, next first."""
+    """List a queue's unfinished messages, next first."""
     _list(connection, queue, "messages", ENTRY_COLUMNS, {"lane": lane, "limit": str(limit), "cursor": cursor})
 
 
@@ -103,7 +103,7 @@ def messages_command(connection: ApiConnection, queue: str, lane: str, limit: in
 @_paged
 @remote
 def claims_command(connection: ApiConnection, queue: str, limit: int, cursor: str | None) -> None:
-    """Who holds what, since when, until when."""
+    """List a queue's claims: who holds which message, and until when."""
     _list(connection, queue, "claims", CLAIM_COLUMNS, {"limit": str(limit), "cursor": cursor})
 
 
@@ -111,7 +111,7 @@ def claims_command(connection: ApiConnection, queue: str, limit: int, cursor: st
 @click.argument("queue")
 @remote
 def pause_command(connection: ApiConnection, queue: str) -> None:
-    """Hand out nothing until the queue is resumed."""
+    """Pause a queue: it hands out nothing until it is resumed."""
     _set_paused(connection, queue, paused=True)
 
 
@@ -119,7 +119,7 @@ def pause_command(connection: ApiConnection, queue: str) -> None:
 @click.argument("queue")
 @remote
 def resume_command(connection: ApiConnection, queue: str) -> None:
-    """Hand out messages again."""
+    """Resume a paused queue."""
     _set_paused(connection, queue, paused=False)
 
 

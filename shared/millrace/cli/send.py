@@ -16,11 +16,13 @@ SAMPLES = Path("events/providers")
 @click.command("send")
 @click.argument("sample", required=False)
 @click.argument("url", required=False)
-@click.option("--secret", envvar="MILLRACE_WEBHOOK_SECRET", help="Of the webhook; better in the environment.")
+@click.option("--secret", envvar="MILLRACE_WEBHOOK_SECRET", help="The webhook's secret; safer in the environment.")
 @click.option("--secret-env", help="Name of the variable that holds the secret.")
 @click.option("--samples", type=click.Path(exists=True, file_okay=False, path_type=Path), default=SAMPLES)
-@click.option("-f", "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Another body.")
-@click.option("--delivery-id", help="Another id for this delivery, where the provider has one.")
+@click.option(
+    "-f", "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Send this file's body."
+)
+@click.option("--delivery-id", help="Delivery id, for providers that send one.")
 @click.option("--dry-run", is_flag=True, help="Show the signed request and send nothing.")
 @output_option
 def send_command(
@@ -48,7 +50,7 @@ def send_command(
         click.echo("\n".join(names))
         return
     if sample not in names:
-        raise click.UsageError(f"There is no sample {sample!r}. There are: {', '.join(names)}.")
+        raise click.UsageError(f"There is no sample {sample!r}. Samples: {', '.join(names)}.")
     value = os.environ.get(secret_env, "") if secret_env else secret
     if not value:
         raise click.UsageError("Give the webhook's secret: --secret-env NAME, or MILLRACE_WEBHOOK_SECRET.")

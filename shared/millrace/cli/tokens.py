@@ -1,6 +1,6 @@
 """Commands on bearer tokens: `tokens create`, `tokens list`, `tokens revoke`.
 
-They write to the queue table itself, with the AWS credentials at hand: who may do that may make tokens.
+They write to the queue table itself with AWS credentials: whoever may do that may create tokens.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def tokens() -> None:
 
 
 def _on_table(command: Callable[..., Any]) -> Callable[..., Any]:
-    table = click.option("--table", envvar="QUEUE_TABLE", required=True, help="The queue table; else QUEUE_TABLE.")
+    table = click.option("--table", envvar="QUEUE_TABLE", required=True, help="Name of the queue table.")
     return table(output_option(command))
 
 
@@ -40,12 +40,12 @@ def _store(table: str) -> Tokens:
 @click.argument("name")
 @click.option("-s", "--scope", "scopes", multiple=True, required=True, type=click.Choice(SCOPES))
 @click.option("-t", "--tenant", "tenants", multiple=True, default=("default",), show_default=True, help="* for all.")
-@click.option("--days", type=click.FloatRange(0, min_open=True), help="Until it expires; else never.")
+@click.option("--days", type=click.FloatRange(0, min_open=True), help="Days until it expires; by default never.")
 @_on_table
 def create_command(
     name: str, scopes: tuple[str, ...], tenants: tuple[str, ...], days: float | None, table: str, output: str
 ) -> None:
-    """Make a token. Its text is shown this once."""
+    """Create a token. Its text is shown only once."""
     from millrace.model.clock import DAY, system_clock
     from millrace.model.errors import MillraceError
     from millrace.model.tokens import Scope, issue
@@ -69,7 +69,7 @@ def create_command(
 @tokens.command("list")
 @_on_table
 def list_command(table: str, output: str) -> None:
-    """Every token, without its secret."""
+    """List tokens, without their secrets."""
     rows = [_shown(token) for token in _store(table).list_tokens()]
     columns = ("id", "name", "scopes", "tenants", "created_at", "expires_at", "revoked_at")
     print_json(rows) if output == "json" else print_table(columns, rows)
@@ -79,7 +79,7 @@ def list_command(table: str, output: str) -> None:
 @click.argument("token_id")
 @_on_table
 def revoke_command(token_id: str, table: str, output: str) -> None:
-    """Make a token count no more."""
+    """Revoke a token: it is refused from now on."""
     from millrace.model.clock import system_clock
     from millrace.model.errors import NotFound
     from millrace.model.tokens import revoke

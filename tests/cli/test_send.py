@@ -1,11 +1,10 @@
-"""`send`, `completion`, `openapi`: commands that need no running stack."""
+"""`millrace send`: samples signed as their providers sign them."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -15,6 +14,8 @@ from millrace.signatures import Secret, WebhookRequest, verify
 from millrace.signatures.samples import load_sample, sample_names
 
 SAMPLES = Path("events/providers")
+
+
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
@@ -33,16 +34,3 @@ def test_send_without_arguments_lists_the_samples() -> None:
     assert CliRunner().invoke(main, ["send"]).output.split() == sample_names(SAMPLES)
     assert CliRunner().invoke(main, ["send", "nobody", "http://127.0.0.1:9/", "--secret", "x"]).exit_code == 2
     assert CliRunner().invoke(main, ["send", "github", "http://127.0.0.1:9/", "--secret", "x"]).exit_code == 6
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(shell: str) -> None:
-    done = CliRunner().invoke(main, ["completion", shell])
-    assert done.exit_code == 0
-    assert "_MILLRACE_COMPLETE" in done.output
-
-
-def test_every_command_explains_itself() -> None:
-    for name, command in main.commands.items():
-        assert command.help, name
-        assert "Usage" in command.get_help(click.Context(command, info_name=name))

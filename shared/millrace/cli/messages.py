@@ -14,7 +14,7 @@ from millrace.cli.connection import ApiConnection, CliError, Exit, remote
 from millrace.cli.printing import print_exports, print_facts, print_json
 
 _queue = click.argument("queue")
-_held_queue = click.option("-q", "--queue", envvar="MILLRACE_QUEUE", required=True, help="Else MILLRACE_QUEUE.")
+_held_queue = click.option("-q", "--queue", envvar="MILLRACE_QUEUE", required=True, help="Default: MILLRACE_QUEUE.")
 _claim = click.argument("claim", envvar="MILLRACE_CLAIM")
 _WAIT = click.FloatRange(0, 20)
 
@@ -27,11 +27,11 @@ def _seconds(value: float | None) -> int | None:
 @_queue
 @click.argument("body", required=False)
 @click.option("-f", "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Send a file's bytes.")
-@click.option("--content-type", help="Of a file or of standard input; application/json unless told otherwise.")
+@click.option("--content-type", help="Of a file or of standard input; default: application/json.")
 @click.option("-i", "--idempotency-key", help="A repeat within the queue's window is the same message.")
 @click.option("--delay", type=click.FloatRange(0), help="Seconds before it is handed out.")
 @click.option("-p", "--priority", help="low, normal, high, critical, or a number.")
-@click.option("-k", "--key", help="Orders or takes turns within the queue.")
+@click.option("-k", "--key", help="Ordering key: messages of one key run in order, or take turns with other keys.")
 @click.option("--project")
 @click.option("-l", "--label", "labels", multiple=True)
 @click.option("--correlation-id")
@@ -72,10 +72,10 @@ def _parsed(body: str) -> Any:
 @click.command("dequeue")
 @_queue
 @click.option("-w", "--wait", type=_WAIT, default=0.0, show_default=True, help="Seconds to wait for a message.")
-@click.option("--lease", type=click.FloatRange(0.001), help="Seconds that the claim holds; else the queue's own.")
-@click.option("--owner", help="Who works on it, for people to see.")
+@click.option("--lease", type=click.FloatRange(0.001), help="Lease in seconds; default: the queue's own.")
+@click.option("--owner", help="Name of the worker, shown to operators.")
 @click.option("--project")
-@click.option("-l", "--label", "labels", multiple=True, help="Only messages with all of these.")
+@click.option("-l", "--label", "labels", multiple=True, help="Only messages with all of these labels.")
 @click.option("--payload-out", type=click.Path(dir_okay=False, path_type=Path), help="Write the payload to a file.")
 @remote
 def dequeue_command(
@@ -93,7 +93,7 @@ def dequeue_command(
     with connection.client() as client:
         jobs = client.dequeue(queue, wait_ms=round(wait * 1000), lease_ms=_seconds(lease), **options)
         if not jobs:
-            raise CliError(f"Nothing in {queue}.", Exit.NOTHING)
+            raise CliError(f"No message is ready in {queue}.", Exit.NOTHING)
         message = jobs[0].message
         payload = jobs[0].read_body()
     facts = {
@@ -133,10 +133,10 @@ def ack_command(connection: ApiConnection, claim: str, queue: str, result: str |
 @click.command("nack")
 @_claim
 @_held_queue
-@click.option("--delay", type=click.FloatRange(0), help="Seconds until the retry; else the queue's own backoff.")
-@click.option("--error", default="", help="Why, for people.")
+@click.option("--delay", type=click.FloatRange(0), help="Seconds until the retry; default: the queue's backoff.")
+@click.option("--error", default="", help="Error text, shown to operators.")
 @click.option("--error-type", default="Nack", show_default=True)
-@click.option("--reject", is_flag=True, help="No retry can help: to the dead letters at once.")
+@click.option("--reject", is_flag=True, help="Do not retry: make it a dead letter at once.")
 @remote
 def nack_command(connection: ApiConnection, claim: str, queue: str, delay: float | None, **options: Any) -> None:
     """Record a failed run: retried after its backoff, or a dead letter."""
@@ -159,7 +159,7 @@ def release_command(connection: ApiConnection, claim: str, queue: str) -> None:
 @click.command("extend")
 @_claim
 @_held_queue
-@click.option("--lease", type=click.FloatRange(0.001), help="Seconds from now; else the queue's own.")
+@click.option("--lease", type=click.FloatRange(0.001), help="Seconds from now; default: the queue's lease.")
 @remote
 def extend_command(connection: ApiConnection, claim: str, queue: str, lease: float | None) -> None:
     """Hold a claim for longer."""
