@@ -30,7 +30,7 @@ def ingress() -> Ingress:
     settings = Settings.from_environment(os.environ)
     return Ingress(
         load(settings.definitions),
-        aws_runtime(settings, minimal_client(os.environ), deadline_s=DEADLINE_S, enqueue_only=True),
+        aws_runtime(settings, minimal_client(os.environ), deadline_s=DEADLINE_S),
         SecretSource(system_clock, open_store=powertools_fetch),
         default_tenant=settings.default_tenant,
         run_command=commands_of(os.environ.get("COMMANDS", "")),

@@ -17,7 +17,7 @@ from millrace.engine.queue import Queue
 from millrace.model.admin_jobs import AdminJob, AdminJobKind, AdminJobs, AdminJobState
 from millrace.model.clock import system_clock
 from millrace.model.message import Body, DeadLetter, DeadLetterReason, Message, Place
-from millrace.stores.dynamodb.items import dead_letter_item
+from millrace.stores.dynamodb.dead_letters import dead_letter_item
 from tests.admin.job_process import opened
 
 DAY_S = 86_400

@@ -195,7 +195,7 @@ def work_off(stack: Stack, name: str, count: int) -> None:
 def bury_many(stack: Stack, name: str, count: int) -> None:
     """Dead letters by the thousand, written straight into their table."""
     from millrace.model.message import Body, DeadLetter, DeadLetterReason, Message, Place
-    from millrace.stores.dynamodb.items import dead_letter_item
+    from millrace.stores.dynamodb.dead_letters import dead_letter_item
 
     now, store = system_clock(), stack.service.runtime.store
     calls, names = store._calls, store._names  # type: ignore[attr-defined]

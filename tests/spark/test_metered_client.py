@@ -17,17 +17,18 @@ from millrace.model.message import Body, Draft, Message, Place
 from millrace.model.queue_spec import Ordering, QueueSpec
 from millrace.spark.adaptive_throttle import AdaptiveThrottle
 from millrace.spark.metered_client import MeteredClient, units_of
-from millrace.stores.dynamodb import statements as partiql
 from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.conditions import ABSENT, holds_token
 from millrace.stores.dynamodb.items import Item, entry_item, message_item
 from millrace.stores.dynamodb.retrying_client import THROTTLED, Declined, NoAnswer
 from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.dynamodb.writes import delete, put
 from millrace.stores.memory.queue import MemoryBlobs
 from tests.faults.client import Time, client_error
 from tests.performance.costs.meter import units
 from tests.stores.sizes import item_bytes, largest_entry
 
-SMALL = [partiql.insert("table", {"pk": {"S": str(n)}, "sk": {"S": "M"}}).request for n in range(25)]
+SMALL = [put("table", {"pk": {"S": str(n)}, "sk": {"S": "M"}}, ABSENT).statement() for n in range(25)]
 
 
 class Scripted:
@@ -174,17 +175,17 @@ def test_units_are_those_of_the_item_by_dynamodbs_rules(body: int, headers: dict
     item = message_item(message)
     # A number that ends in zeros is stored a little shorter than it is written.
     most = math.ceil((item_bytes(item) + 10) / 1024)
-    assert units(item) <= units_of(partiql.insert("any-table", item).request) <= most
+    assert units(item) <= units_of(put("any-table", item, ABSENT).statement()) <= most
 
 
 def test_text_counts_in_its_bytes() -> None:
     item: Item = {"pk": {"S": "p"}, "sk": {"S": "s"}, "idem": {"S": "é" * 600}}
-    assert units_of(partiql.insert("table", item).request) == units(item) == 2
+    assert units_of(put("table", item, ABSENT).statement()) == units(item) == 2
 
 
 def test_an_entry_is_one_unit_and_so_is_its_removal() -> None:
-    assert units_of(partiql.insert("t" * 255, entry_item(largest_entry())).request) == 1
-    assert units_of(partiql.delete("table", {"pk": {"S": "p"}, "sk": {"S": "s"}}, []).request) == 1
+    assert units_of(put("t" * 255, entry_item(largest_entry()), ABSENT).statement()) == 1
+    assert units_of(delete("table", {"pk": {"S": "p"}, "sk": {"S": "s"}}, holds_token("t")).statement()) == 1
 
 
 class Ruled:

@@ -19,7 +19,6 @@ from millrace.aws.blobs import S3Blobs
 from millrace.model.body import Blobs
 from millrace.model.clock import Clock
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
-from millrace.stores.dynamodb.enqueue_store import EnqueueStore
 from millrace.stores.dynamodb.minimal_client import MinimalClient
 from millrace.stores.dynamodb.signing import Credentials
 from millrace.stores.dynamodb.store import DynamoStore
@@ -88,9 +87,9 @@ def minimal_dynamo(engine_url: str) -> Iterator[MinimalClient]:
 
 
 @pytest.fixture
-def minimal_store(minimal_dynamo: MinimalClient, tables: TableNames, clock: Clock) -> EnqueueStore:
-    """The store of the ingress, on its own client."""
-    return EnqueueStore(minimal_dynamo, tables, clock=clock)
+def minimal_store(minimal_dynamo: MinimalClient, tables: TableNames, clock: Clock) -> DynamoStore:
+    """The store on the client that the ingress, the worker and Spark use."""
+    return DynamoStore(minimal_dynamo, tables, clock=clock)
 
 
 @pytest.fixture(params=["memory", "dynamodb", "minimal", "ministack"])

@@ -11,7 +11,7 @@ from pynamodb.models import Model
 
 from millrace.model.message import Body
 from millrace.model.queue_state import BreakerState, Slot
-from millrace.stores.dynamodb import items, tables
+from millrace.stores.dynamodb import dead_letters, items, queue_state_items, tables
 from tests.stores.samples import Samples, claimed
 
 SAMPLES = Samples("tenant")
@@ -30,10 +30,11 @@ SPELLED: dict[type[Model], dict[str, str]] = {
     tables.MessageItem: both(items.message_item(INLINE), items.message_item(IN_BLOB)),
     tables.LocationItem: both(items.location_item(SAMPLES.moved(ENTRY)[1])),
     tables.ResultItem: both(items.result_item(SAMPLES.result("m"))),
-    tables.SlotItem: both(items.slot_item("t", "q", Slot(1, "token", 2))),
+    tables.SlotItem: both(queue_state_items.slot_item("t", "q", Slot(1, "token", 2))),
     tables.WorkflowStateItem: both(items.workflow_state_item("m", SAMPLES.workflow_state())),
     tables.DeadLetterItem: both(
-        items.dead_letter_item(SAMPLES.dead_letter(INLINE)), items.dead_letter_item(SAMPLES.dead_letter(IN_BLOB))
+        dead_letters.dead_letter_item(SAMPLES.dead_letter(INLINE)),
+        dead_letters.dead_letter_item(SAMPLES.dead_letter(IN_BLOB)),
     ),
 }
 
@@ -56,8 +57,8 @@ def test_optional_attributes_are_those_that_may_be_missing(model: type[Model]) -
         always = items.message_item(bare).keys() & items.message_item(in_blob).keys()
     elif model is tables.DeadLetterItem:
         always = (
-            items.dead_letter_item(SAMPLES.dead_letter(bare)).keys()
-            & items.dead_letter_item(SAMPLES.dead_letter(in_blob)).keys()
+            dead_letters.dead_letter_item(SAMPLES.dead_letter(bare)).keys()
+            & dead_letters.dead_letter_item(SAMPLES.dead_letter(in_blob)).keys()
         )
     else:
         always = SPELLED[model].keys()
@@ -68,14 +69,14 @@ def test_queue_state_is_read_from_the_attributes_of_its_model() -> None:
     """Every attribute of the model comes back as a field of its own; the rest are counters and circuit breakers."""
     named = {a.attr_name: a.attr_type for a in tables.QueueStateItem.get_attributes().values()}.items()
     item = {name: {kind: str(number)} for number, (name, kind) in enumerate(sorted(named)) if name not in ("pk", "sk")}
-    state = items.queue_state_of(item, "t", "q")
+    state = queue_state_items.queue_state_of(item, "t", "q")
     plain = [str(getattr(state, field.name)) for field in fields(state) if field.name not in ("tenant", "queue")]
     assert sorted(value for value in plain if value != "{}") == sorted(next(iter(v.values())) for v in item.values())
 
 
 def test_counters_and_circuit_breakers_of_a_queue_state_are_attributes_by_name() -> None:
-    item = {items.counter(kind, 7): {"N": str(number)} for number, kind in enumerate("gaed")}
-    item[items.BREAKER + "http Orders"] = {"S": items.breaker_text(BreakerState(5, 2))}
-    state = items.queue_state_of(item, "t", "q")
+    item = {queue_state_items.counter(kind, 7): {"N": str(number)} for number, kind in enumerate("gaed")}
+    item[queue_state_items.BREAKER + "http Orders"] = {"S": queue_state_items.breaker_text(BreakerState(5, 2))}
+    state = queue_state_items.queue_state_of(item, "t", "q")
     assert (state.grants, state.arrivals, state.endings, state.dead_days) == ({7: 0}, {7: 1}, {7: 2}, {7: 3})
     assert state.breakers == {"http Orders": BreakerState(5, 2)}

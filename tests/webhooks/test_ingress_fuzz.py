@@ -10,9 +10,9 @@ import pytest
 
 from millrace.engine.queue import Runtime
 from millrace.stores.dynamodb.client import TableNames
-from millrace.stores.dynamodb.enqueue_store import EnqueueStore
 from millrace.stores.dynamodb.minimal_client import MinimalClient
 from millrace.stores.dynamodb.signing import Credentials
+from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from millrace.webhooks import Ingress, serve
 from tests.conftest import Clock
@@ -55,7 +55,7 @@ def test_what_is_accepted_of_them_is_something_that_dynamodb_takes(
     engine_url: str, tables: TableNames, clock: Clock, tenant: str
 ) -> None:
     client = MinimalClient(engine_url, "eu-west-1", lambda: Credentials("local", "local"))
-    runtime = Runtime(EnqueueStore(client, tables, clock=clock), MemoryBlobs(), clock=clock)  # type: ignore[arg-type]
+    runtime = Runtime(DynamoStore(client, tables, clock=clock), MemoryBlobs(), clock=clock)
     statuses = _answer_all(open_gate(runtime, tenant, run_command=_echo), 3, ON_ENGINE)
     client.close()
     assert statuses[202] > 20

@@ -24,7 +24,7 @@ from millrace.model.message import DeadLetter, DeadLetterFilter
 from millrace.spark.connection import TableConnection, connect
 from millrace.spark.row_mapping import rejected
 from millrace.spark.rows import Columns, Position, Row, pack
-from millrace.stores.dynamodb.items import dead_letter_item, dead_letter_of
+from millrace.stores.dynamodb.dead_letters import dead_letter_item, dead_letter_of
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 
 PAGE = 100

@@ -18,7 +18,7 @@ from infra.local.streams import LANES
 from infra.local.template import Function, Reference, Route, Template
 from millrace.aws.settings import Settings
 from millrace.pull.api import ROUTES as PULL_ROUTES
-from millrace.stores.dynamodb.tables import MessageItem, _meta_table
+from millrace.stores.dynamodb.tables import DeadLetterItem, MessageItem
 from millrace.worker.wakeup import read_event
 
 TEMPLATE = Template.read()
@@ -140,13 +140,13 @@ def test_api_may_call_every_function_that_it_routes_to() -> None:
     assert allowed == called
 
 
-@pytest.mark.parametrize("name", ["QueueTable", "DeadLetterTable"])
-def test_table_is_what_the_store_expects(name: str) -> None:
+@pytest.mark.parametrize(("name", "model"), [("QueueTable", MessageItem), ("DeadLetterTable", DeadLetterItem)])
+def test_table_is_what_its_model_says(name: str, model: type[MessageItem | DeadLetterItem]) -> None:
     table = TEMPLATE.resources[name]["Properties"]
-    expected = _meta_table("x").data
-    assert table["KeySchema"] == expected["KeySchema"]
-    assert table["AttributeDefinitions"] == expected["AttributeDefinitions"]
-    assert table["TimeToLiveSpecification"]["AttributeName"] == MessageItem.ttl.attr_name
+    expected = model._get_schema()
+    assert table["KeySchema"] == expected["key_schema"]
+    assert table["AttributeDefinitions"] == expected["attribute_definitions"]
+    assert table["TimeToLiveSpecification"]["AttributeName"] == model.ttl.attr_name
     assert table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] is True
     assert table["SSESpecification"]["SSEEnabled"] is True
     assert TEMPLATE.resources[name]["DeletionPolicy"] == "RetainExceptOnCreate"

@@ -1,4 +1,4 @@
-"""The audit trail in the queue table: pk `AUDIT#tenant`, sk time and id. Kept for a year."""
+"""The audit log in the queue table: pk `AUDIT#tenant`, sk time and id. Kept for a year."""
 
 from __future__ import annotations
 
@@ -8,73 +8,47 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.model.audit import STARTED, AuditEvent
 from millrace.model.cursor import Page
+from millrace.stores.dynamodb.conditions import ABSENT, equal, value_of
+from millrace.stores.dynamodb.reads import query_between
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
+from millrace.stores.dynamodb.writes import put, update
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
     from millrace.model.audit import AuditLog
+    from millrace.stores.dynamodb.client import AnyClient
     from millrace.stores.dynamodb.items import Item
 
 _NUMBERS = ("at", "ttl", "ended_at")
 
 
 class DynamoAuditLog:
-    """Deeds of one deployment: one write before a change, one after it."""
+    """Audit events of one deployment: one write before a change, one after it."""
 
-    def __init__(self, client: DynamoDBClient, table: str, *, calls: RetryingClient | None = None) -> None:
+    def __init__(self, client: AnyClient, table: str, *, calls: RetryingClient | None = None) -> None:
         self._calls = calls or RetryingClient(client)
         self._table = table
 
     def begin(self, event: AuditEvent) -> None:
         try:
-            self._calls.send(
-                "put_item", TableName=self._table, Item=_item(event), ConditionExpression="attribute_not_exists(pk)"
-            )
+            self._calls.send("put_item", **put(self._table, _item(event), ABSENT).request())
         except ConditionFailed as refusal:
             if not refusal.after_no_answer:
                 raise
 
     def end(self, event: AuditEvent) -> bool:
+        sets = {name: value_of(getattr(event, name)) for name in ("outcome", "result", "ended_at")}
+        still_open = equal("outcome", STARTED)
+        write = update(self._table, _key(event.tenant, event.sk), still_open, sets=sets)
         try:
-            self._calls.send(
-                "update_item",
-                TableName=self._table,
-                Key=_key(event.tenant, event.sk),
-                UpdateExpression="SET #outcome = :outcome, #result = :result, #ended_at = :ended_at",
-                ConditionExpression="#outcome = :started",
-                ExpressionAttributeNames={f"#{name}": name for name in ("outcome", "result", "ended_at")},
-                ExpressionAttributeValues={
-                    ":outcome": {"S": event.outcome},
-                    ":result": {"S": event.result},
-                    ":ended_at": {"N": str(event.ended_at)},
-                    ":started": {"S": STARTED},
-                },
-            )
+            self._calls.send("update_item", **write.request())
         except ConditionFailed as refusal:
             return refusal.after_no_answer
         return True
 
     def read(self, tenant: str, after: str, before: str, limit: int) -> Page[AuditEvent]:
-        if after >= before:
-            return Page((), None)
-        answer = self._calls.send(
-            "query",
-            TableName=self._table,
-            KeyConditionExpression="pk = :pk AND sk BETWEEN :after AND :before",
-            ExpressionAttributeValues={
-                ":pk": {"S": f"AUDIT#{tenant}"},
-                ":after": {"S": after},
-                ":before": {"S": before},
-            },
-            ConsistentRead=True,
-            ScanIndexForward=False,
-            Limit=limit + 2,
-        )
-        found = [item for item in answer["Items"] if item["sk"]["S"] not in (after, before)]
-        events = tuple(_event(item) for item in found[:limit])
-        more = len(found) > limit or "LastEvaluatedKey" in answer
-        return Page(events, events[-1].sk if more and events else None)
+        pk = f"AUDIT#{tenant}"
+        items, last = query_between(self._calls, self._table, pk, after, before, limit, newest_first=True)
+        return Page(tuple(map(_event, items)), last)
 
 
 def _key(tenant: str, sk: str) -> Item:
@@ -83,8 +57,7 @@ def _key(tenant: str, sk: str) -> Item:
 
 def _item(event: AuditEvent) -> Item:
     written = {field.name: getattr(event, field.name) for field in fields(event)}
-    values = {name: {"N": str(value)} if name in _NUMBERS else {"S": value} for name, value in written.items()}
-    return {**_key(event.tenant, event.sk), **values}
+    return {**_key(event.tenant, event.sk), **{name: value_of(value) for name, value in written.items()}}
 
 
 def _event(item: Mapping[str, Any]) -> AuditEvent:

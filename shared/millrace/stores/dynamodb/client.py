@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     AnyClient: TypeAlias = DynamoDBClient | MinimalClient
 
 
-@dataclass(frozen=True, slots=True)
-class TableNames:
+class TableNames(NamedTuple):
     queue: str
     dead_letters: str
 

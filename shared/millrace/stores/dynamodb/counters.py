@@ -1,81 +1,64 @@
-"""The queue's counters in DynamoDB: one item a queue, changed by additions that many messages share."""
+"""A queue's counters in DynamoDB: one item a queue, changed by additions that many messages share."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from pynamodb.expressions.condition import Condition
-from pynamodb.expressions.operand import Path
 
 from millrace.model.errors import StoreUnavailable
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
 from millrace.stores.dynamodb.client import TableNames
-from millrace.stores.dynamodb.items import (
+from millrace.stores.dynamodb.conditions import Condition, at_most, counter_is, equal, holds_token, missing, value_of
+from millrace.stores.dynamodb.queue_state_items import (
     BREAKER,
     QUEUES,
-    Item,
     breaker_text,
     counter,
+    queue_state_key,
     queue_state_of,
     slot_item,
     slot_key,
 )
+from millrace.stores.dynamodb.reads import get_item, query_all
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
-from millrace.stores.dynamodb.tables import QueueStateItem, Requests, SlotItem
+from millrace.stores.dynamodb.writes import delete, put, update
 from millrace.stores.interface import Full
 
 
-def _state_key(tenant: str, queue: str) -> Item:
-    return {"pk": {"S": QUEUES}, "sk": {"S": f"{tenant}#{queue}"}}
+def _of_minutes(minutes: tuple[int, ...]) -> list[str]:
+    """Counters of minutes that nobody reads any more: they go with whatever write comes next."""
+    return [counter(kind, minute) for minute in minutes for kind in "gae"]
 
 
-def _is(attribute: Any, value: int) -> Condition:
-    """Equal, where a counter that was never written counts as zero."""
-    equal: Condition = attribute == value
-    return equal if value else attribute.does_not_exist() | equal
-
-
-def _additions(amounts: dict[str, int]) -> list[Any]:
-    return [Path(name).add(amount) for name, amount in amounts.items() if amount]
-
-
-def _without(minutes: tuple[int, ...]) -> list[Any]:
-    """Counters of minutes that nobody reads any more go with whatever write comes by."""
-    return [Path(counter(kind, minute)).remove() for minute in minutes for kind in "gae"]
-
-
-class Bookkeeping:
-    """The queue-state items."""
+class Counters:
+    """The queue-state items, and the slots of a queue's workers."""
 
     _calls: RetryingClient
-    _requests: Requests
     _names: TableNames
 
     def take_credits(self, tenant: str, queue: str, take: CreditRequest) -> QueueState | Full:
-        changes = _additions(
-            {
-                "depth": take.count,
-                "sequence": take.numbers,
-                "arrived": take.arrived,
-                counter("g", take.minute): take.count,
-                counter("a", take.minute): take.arrived,
-            }
-        )
-        depth = QueueStateItem.depth
-        room = depth.does_not_exist() | (depth <= take.max_depth - take.count)
         if take.count > take.max_depth:
             return Full(self.get_queue_state(tenant, queue))
+        adds = {
+            "depth": take.count,
+            "sequence": take.numbers,
+            "arrived": take.arrived,
+            counter("g", take.minute): take.count,
+            counter("a", take.minute): take.arrived,
+        }
+        never_counted = missing("depth")
+        room = at_most("depth", take.max_depth - take.count)
+        condition = never_counted | room if take.count else None
         try:
-            return self._change(tenant, queue, [*changes, *_without(take.stale_minutes)], room if take.count else None)
+            return self._change(tenant, queue, condition, adds=adds, removes=_of_minutes(take.stale_minutes))
         except ConditionFailed as refusal:
             return Full(queue_state_of(refusal.item or {}, tenant, queue))
 
     def settle(self, tenant: str, queue: str, delta: CounterDelta) -> QueueState | None:
-        """Additions cannot be recognised as one's own, so a booking without an answer is not repeated.
+        """Additions cannot be recognised as one's own, so a write without an answer is not repeated.
 
-        The depth then stands too high, which the sweep mends; booked twice it would stand too low for good.
+        The depth is then too high, which the sweep repairs; counted twice it would be too low for good.
         """
-        dead = {counter("d", day): count for day, count in delta.dead.items()}
         totals = {
             "done": delta.done,
             "failed": delta.failed,
@@ -83,97 +66,66 @@ class Bookkeeping:
             "arrived": delta.arrived,
             counter("a", delta.minute): delta.arrived,
             counter("e", delta.minute): delta.done,
-            **dead,
+            **{counter("d", day): count for day, count in delta.dead.items()},
         }
         with_credits = {"depth": -delta.credits, "returned": delta.credits, **totals}
-        stale = [*_without(delta.stale_minutes), *(Path(counter("d", day)).remove() for day in delta.stale_days)]
-        counted_here = _is(QueueStateItem.epoch, delta.epoch) if delta.credits else None
+        stale = [*_of_minutes(delta.stale_minutes), *(counter("d", day) for day in delta.stale_days)]
+        same_epoch = counter_is("epoch", delta.epoch) if delta.credits else None
         try:
-            return self._book(tenant, queue, with_credits, stale, counted_here)
+            return self._count(tenant, queue, with_credits, stale, same_epoch)
         except ConditionFailed as refusal:
             if not any(totals.values()):
                 return queue_state_of(refusal.item or {}, tenant, queue)
-            return self._book(tenant, queue, totals, stale, None)
+            return self._count(tenant, queue, totals, stale, None)
 
-    def _book(
-        self, tenant: str, queue: str, amounts: dict[str, int], stale: list[Any], condition: Condition | None
+    def _count(
+        self, tenant: str, queue: str, adds: dict[str, int], stale: list[str], condition: Condition | None
     ) -> QueueState | None:
-        if not any(amounts.values()):
+        if not any(adds.values()):
             return None
         try:
-            return self._change(tenant, queue, _additions(amounts) + stale, condition, repeatable=False)
+            return self._change(tenant, queue, condition, adds=adds, removes=stale, repeatable=False)
         except StoreUnavailable:
             return None
 
     def get_queue_state(self, tenant: str, queue: str) -> QueueState:
-        answer = self._calls.send(
-            "get_item", TableName=self._names.queue, Key=_state_key(tenant, queue), ConsistentRead=True
-        )
-        return queue_state_of(answer.get("Item", {}), tenant, queue)
+        item = get_item(self._calls, self._names.queue, queue_state_key(tenant, queue))
+        return queue_state_of(item or {}, tenant, queue)
 
     def list_queue_states(self, tenant: str) -> list[QueueState]:
-        return self._list("pk = :pk AND begins_with(sk, :tenant)", {":tenant": {"S": f"{tenant}#"}})
+        return self._list(f"{tenant}#")
 
     def list_all_queue_states(self) -> list[QueueState]:
-        return self._list("pk = :pk", {})
+        return self._list()
 
-    def _list(self, condition: str, values: Item) -> list[QueueState]:
-        states: list[QueueState] = []
-        start: dict[str, Any] = {}
-        while True:
-            answer = self._calls.send(
-                "query",
-                TableName=self._names.queue,
-                KeyConditionExpression=condition,
-                ExpressionAttributeValues={":pk": {"S": QUEUES}, **values},
-                ConsistentRead=True,
-                **start,
-            )
-            states += [queue_state_of(item, *item["sk"]["S"].split("#", 1)) for item in answer["Items"]]
-            if "LastEvaluatedKey" not in answer:
-                return states
-            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+    def _list(self, prefix: str = "") -> list[QueueState]:
+        items = query_all(self._calls, self._names.queue, QUEUES, prefix)
+        return [queue_state_of(item, *item["sk"]["S"].split("#", 1)) for item in items]
 
     def set_paused(self, tenant: str, queue: str, at: int, by: str) -> QueueState:
-        return self._change(tenant, queue, [QueueStateItem.paused.set(at), QueueStateItem.paused_by.set(by)], None)
+        return self._change(tenant, queue, None, sets={"paused": value_of(at), "paused_by": value_of(by)})
 
     def repair_depth(self, seen: QueueState, surplus: int, now: int) -> bool:
-        unchanged = _is(QueueStateItem.returned, seen.returned) & _is(QueueStateItem.epoch, seen.epoch)
-        changes = [*_additions({"depth": -surplus, "epoch": 1}), QueueStateItem.repaired.set(now)]
-        try:
-            self._change(seen.tenant, seen.queue, changes, unchanged, repeatable=False)
-        except (ConditionFailed, StoreUnavailable):
-            return False
-        return True
+        nothing_returned = counter_is("returned", seen.returned)
+        same_epoch = counter_is("epoch", seen.epoch)
+        adds, sets = {"depth": -surplus, "epoch": 1}, {"repaired": value_of(now)}
+        return self._changed(seen, nothing_returned & same_epoch, adds=adds, sets=sets)
 
     def set_pace(self, seen: QueueState, pace_at: int) -> bool:
-        try:
-            self._change(
-                seen.tenant,
-                seen.queue,
-                [QueueStateItem.pace.set(pace_at)],
-                _is(QueueStateItem.pace, seen.pace_at),
-                repeatable=False,
-            )
-        except (ConditionFailed, StoreUnavailable):
-            return False
-        return True
+        return self._changed(seen, counter_is("pace", seen.pace_at), sets={"pace": value_of(pace_at)})
 
     def set_breaker(self, seen: QueueState, target: str, breaker: BreakerState | None) -> bool:
-        attribute = Path([BREAKER + target])
-        before = seen.breakers.get(target)
-        unchanged = attribute.does_not_exist() if before is None else attribute == breaker_text(before)
-        change = attribute.remove() if breaker is None else attribute.set(breaker_text(breaker))
-        try:
-            self._change(seen.tenant, seen.queue, [change], unchanged, repeatable=False)
-        except (ConditionFailed, StoreUnavailable):
-            return False
-        return True
+        name, before = BREAKER + target, seen.breakers.get(target)
+        as_seen = missing(name) if before is None else equal(name, breaker_text(before))
+        if breaker is None:
+            return self._changed(seen, as_seen, removes=[name])
+        return self._changed(seen, as_seen, sets={name: value_of(breaker_text(breaker))})
 
     def take_slot(self, tenant: str, queue: str, slot: Slot, now: int) -> bool:
-        free = SlotItem.pk.does_not_exist() | (SlotItem.until <= now) | (SlotItem.token == slot.token)
+        ran_out = at_most("until", now)
+        free = (ran_out | holds_token(slot.token)).or_absent()
         try:
-            self._calls.send("put_item", **self._requests.put(self._names.queue, slot_item(tenant, queue, slot), free))
+            self._calls.send("put_item", **put(self._names.queue, slot_item(tenant, queue, slot), free).request())
         except ConditionFailed:
             return False
         return True
@@ -181,15 +133,31 @@ class Bookkeeping:
     def free_slot(self, tenant: str, queue: str, slot: Slot) -> None:
         key = slot_key(tenant, queue, slot.number)
         try:
-            self._calls.send(
-                "delete_item", **self._requests.delete(self._names.queue, key, SlotItem.token == slot.token)
-            )
+            self._calls.send("delete_item", **delete(self._names.queue, key, holds_token(slot.token)).request())
         except (ConditionFailed, StoreUnavailable):
             return  # it runs out by itself
 
+    def _changed(self, seen: QueueState, condition: Condition, **changes: Any) -> bool:
+        """Change what still stands as it was seen, once: whether it surely happened."""
+        try:
+            self._change(seen.tenant, seen.queue, condition, repeatable=False, **changes)
+        except (ConditionFailed, StoreUnavailable):
+            return False
+        return True
+
     def _change(
-        self, tenant: str, queue: str, actions: list[Any], condition: Condition | None, *, repeatable: bool = True
+        self,
+        tenant: str,
+        queue: str,
+        condition: Condition | None,
+        *,
+        adds: Mapping[str, int] | None = None,
+        sets: Mapping[str, Any] | None = None,
+        removes: Sequence[str] = (),
+        repeatable: bool = True,
     ) -> QueueState:
-        request = self._requests.update(self._names.queue, _state_key(tenant, queue), actions, condition)
-        answer = self._calls.send("update_item", repeatable=repeatable, **request, ReturnValues="ALL_NEW")
+        amounts = {name: count for name, count in (adds or {}).items() if count}
+        key = queue_state_key(tenant, queue)
+        write = update(self._names.queue, key, condition, sets=sets or {}, adds=amounts, removes=removes)
+        answer = self._calls.send("update_item", repeatable=repeatable, **write.request(), ReturnValues="ALL_NEW")
         return queue_state_of(answer["Attributes"], tenant, queue)

@@ -1,81 +1,119 @@
-"""The dead-letter table."""
+"""The dead-letter table: its items, and what is done with them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from millrace.model.cursor import Page
-from millrace.model.message import DeadLetter
+from millrace.model.message import DeadLetter, DeadLetterReason
 from millrace.stores.dynamodb.client import TableNames
-from millrace.stores.dynamodb.entries import JUST_AFTER
-from millrace.stores.dynamodb.items import dead_letter_key, dead_letter_of
+from millrace.stores.dynamodb.conditions import PRESENT
+from millrace.stores.dynamodb.items import (
+    Item,
+    history_of,
+    history_text,
+    int_in,
+    message_attributes,
+    message_of,
+    number,
+    text_in,
+)
+from millrace.stores.dynamodb.reads import get_item, query_between
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
-from millrace.stores.dynamodb.tables import DeadLetterItem, Requests
+from millrace.stores.dynamodb.writes import delete, update
 
 
 class DeadLetters:
     """Dead letters of a queue, in the order in which they failed."""
 
     _calls: RetryingClient
-    _requests: Requests
     _names: TableNames
 
     def read_dead_letters(
         self, tenant: str, queue: str, after: str, upto: str, limit: int, *, newest_first: bool = False
     ) -> Page[DeadLetter]:
-        """Both bounds are left out. One more than wanted is read, since the upper bound itself may come along."""
-        if after >= upto:
-            return Page((), None)
-        answer = self._calls.send(
-            "query",
-            TableName=self._names.dead_letters,
-            KeyConditionExpression="pk = :pk AND sk BETWEEN :after AND :upto",
-            ExpressionAttributeValues={
-                ":pk": {"S": f"{tenant}#{queue}"},
-                ":after": {"S": after + JUST_AFTER},
-                ":upto": {"S": upto},
-            },
-            ConsistentRead=True,
-            ScanIndexForward=not newest_first,
-            Limit=limit + 1,
+        items, last = query_between(
+            self._calls, self._names.dead_letters, f"{tenant}#{queue}", after, upto, limit, newest_first=newest_first
         )
-        found = [item for item in answer["Items"] if item["sk"]["S"] != upto]
-        dead_letters = tuple(dead_letter_of(item) for item in found[:limit])
-        more = len(found) > limit or "LastEvaluatedKey" in answer
-        return Page(dead_letters, dead_letters[-1].sk if more and dead_letters else None)
+        return Page(tuple(map(dead_letter_of, items)), last)
 
     def get_dead_letter(self, tenant: str, queue: str, sk: str) -> DeadLetter | None:
-        answer = self._calls.send(
-            "get_item",
-            TableName=self._names.dead_letters,
-            Key=dead_letter_key(tenant, queue, sk),
-            ConsistentRead=True,
-        )
-        return dead_letter_of(answer["Item"]) if "Item" in answer else None
+        item = get_item(self._calls, self._names.dead_letters, dead_letter_key(tenant, queue, sk))
+        return dead_letter_of(item) if item else None
 
     def mark_replayed(self, dead_letter: DeadLetter) -> bool:
         message = dead_letter.message
-        request = self._requests.update(
-            self._names.dead_letters,
-            dead_letter_key(message.tenant, message.queue, dead_letter.sk),
-            [
-                DeadLetterItem.replayed.set(dead_letter.replayed_at),
-                DeadLetterItem.replayed_as.set(dead_letter.replayed_as),
-                DeadLetterItem.replay_job.set(dead_letter.replay_job),
-            ],
-            DeadLetterItem.pk.exists(),
-        )
+        key = dead_letter_key(message.tenant, message.queue, dead_letter.sk)
+        write = update(self._names.dead_letters, key, PRESENT, sets=replay_attributes(dead_letter))
         try:
-            self._calls.send("update_item", **request)
+            self._calls.send("update_item", **write.request())
         except ConditionFailed:
             return False
         return True
 
     def delete_dead_letter(self, tenant: str, queue: str, sk: str) -> bool:
         """A deletion that found nothing after a try without an answer was most likely that try's own."""
-        request = self._requests.delete(
-            self._names.dead_letters, dead_letter_key(tenant, queue, sk), DeadLetterItem.pk.exists()
-        )
+        write = delete(self._names.dead_letters, dead_letter_key(tenant, queue, sk), PRESENT)
         try:
-            self._calls.send("delete_item", **request)
+            self._calls.send("delete_item", **write.request())
         except ConditionFailed as refusal:
             return refusal.after_no_answer
         return True
+
+
+def dead_letter_key(tenant: str, queue: str, sk: str) -> Item:
+    return {"pk": {"S": f"{tenant}#{queue}"}, "sk": {"S": sk}}
+
+
+def dead_letter_item(dead_letter: DeadLetter) -> Item:
+    message = dead_letter.message
+    return {
+        **message_attributes(message),
+        **dead_letter_key(message.tenant, message.queue, dead_letter.sk),
+        "id": {"S": message.id},
+        "failed": number(dead_letter.failed_at),
+        "reason": {"S": dead_letter.reason.value},
+        "error": {"S": dead_letter.error},
+        "error_type": {"S": dead_letter.error_type},
+        "attempts": number(dead_letter.attempts),
+        "deliveries": number(dead_letter.deliveries),
+        "priority": number(dead_letter.priority),
+        "key": {"S": dead_letter.key},
+        "project": {"S": dead_letter.project},
+        "labels": {"S": ",".join(dead_letter.labels)},
+        "history": history_text(dead_letter.history),
+        "message_ttl": number(message.ttl),
+        "ttl": number(dead_letter.ttl),
+        **replay_attributes(dead_letter),
+    }
+
+
+def replay_attributes(dead_letter: DeadLetter) -> Item:
+    return {
+        "replayed": number(dead_letter.replayed_at),
+        "replayed_as": {"S": dead_letter.replayed_as},
+        "replay_job": {"S": dead_letter.replay_job},
+    }
+
+
+def dead_letter_of(item: Mapping[str, Any]) -> DeadLetter:
+    labels = text_in(item, "labels")
+    return DeadLetter(
+        message_of(item, item["id"]["S"], ttl="message_ttl"),
+        failed_at=int_in(item, "failed"),
+        reason=DeadLetterReason(item["reason"]["S"]),
+        error=text_in(item, "error"),
+        error_type=text_in(item, "error_type"),
+        attempts=int_in(item, "attempts"),
+        deliveries=int_in(item, "deliveries"),
+        priority=int_in(item, "priority"),
+        key=text_in(item, "key"),
+        project=text_in(item, "project"),
+        labels=tuple(labels.split(",")) if labels else (),
+        history=history_of(item),
+        ttl=int_in(item, "ttl"),
+        replayed_at=int_in(item, "replayed"),
+        replayed_as=text_in(item, "replayed_as"),
+        replay_job=text_in(item, "replay_job"),
+    )

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import uuid4
 
-from pynamodb.expressions.condition import Condition
-
-from millrace.model.clock import Clock
+from millrace.model.clock import Clock, system_entropy
 from millrace.model.cursor import Page
 from millrace.model.errors import StoreUnavailable
+from millrace.model.ids import random_token
 from millrace.model.message import DeadLetter, Entry, MessageLocation, Place, WorkflowState
-from millrace.stores.dynamodb import statements
 from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.conditions import (
+    ABSENT,
+    claim_live,
+    claim_over,
+    holds_token,
+    nonce_is,
+    nonce_is_not,
+    version_is,
+)
+from millrace.stores.dynamodb.dead_letters import dead_letter_item
 from millrace.stores.dynamodb.items import (
-    Item,
     claim_attributes,
-    dead_letter_item,
     entry_item,
     entry_of,
     held_attributes,
@@ -26,191 +31,95 @@ from millrace.stores.dynamodb.items import (
     workflow_state_item,
     workflow_state_of,
 )
-from millrace.stores.dynamodb.retrying_client import (
-    DUPLICATE,
-    CancelledByCondition,
-    ConditionFailed,
-    RetryingClient,
-    StatementResult,
-)
-from millrace.stores.dynamodb.tables import EntryItem, Requests, WorkflowStateItem
+from millrace.stores.dynamodb.reads import get_item, query_range
+from millrace.stores.dynamodb.retrying_client import CancelledByCondition, ConditionFailed, RetryingClient, WriteAnswer
+from millrace.stores.dynamodb.writes import Write, delete, put, update, write_all
 from millrace.stores.interface import APPLIED, Refused, Unknown, WriteResult
-
-#: Sorts right behind a key, before every longer one that begins with it: no key holds control characters.
-JUST_AFTER = "\x01"
 
 
 class Entries:
     """The queue table's entries."""
 
     _calls: RetryingClient
-    _requests: Requests
     _names: TableNames
     _clock: Clock
 
     # -- enqueue --
     def put_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
-        table = self._names.queue
-        if len(entries) == 1:
-            request = self._requests.put(table, entry_item(entries[0]), EntryItem.pk.does_not_exist())
-            return [self._one("put_item", request, entries[0], self._is_mine)]
-        answers = self._calls.batch([statements.insert(table, entry_item(entry)) for entry in entries])
-        answers = self._with_old_items(answers, entries)
-        return [self._outcome(answer, entry, self._is_mine) for answer, entry in zip(answers, entries, strict=True)]
-
-    def _with_old_items(self, answers: list[StatementResult], entries: Sequence[Entry]) -> list[StatementResult]:
-        """An insert that found its place taken does not say by what: read all those at once."""
-        taken = {entry.place for answer, entry in zip(answers, entries, strict=True) if answer.code == DUPLICATE}
-        try:
-            items = self._calls.read_all(self._names.queue, [place_key(place) for place in taken])
-        except StoreUnavailable:
-            return answers
-        existing = {Place(item["pk"]["S"], item["sk"]["S"]): item for item in items}
-        return [
-            StatementResult("ConditionalCheckFailed", existing.get(entry.place)) if answer.code == DUPLICATE else answer
-            for answer, entry in zip(answers, entries, strict=True)
-        ]
+        writes = [put(self._names.queue, entry_item(entry), ABSENT) for entry in entries]
+        return write_all(self._calls, list(zip(entries, writes, strict=True)), entry_of, _has_nonce)
 
     def drop_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
-        table = self._names.queue
-        if len(entries) == 1:
-            entry = entries[0]
-            same = (EntryItem.nonce == entry.nonce) & (EntryItem.version == entry.version)
-            condition = EntryItem.pk.does_not_exist() | same
-            request = self._requests.delete(table, place_key(entry.place), condition)
-            return [self._one("delete_item", request, entry)]
-        answers = self._calls.batch(
-            [
-                statements.delete(
-                    table,
-                    place_key(entry.place),
-                    [("nonce", "=", {"S": entry.nonce}), ("version", "=", {"N": str(entry.version)})],
-                )
-                for entry in entries
-            ]
-        )
-        return [self._outcome(answer, entry, self._is_gone) for answer, entry in zip(answers, entries, strict=True)]
+        writes = []
+        for entry in entries:
+            as_written = nonce_is(entry.nonce) & version_is(entry.version)
+            writes.append(delete(self._names.queue, place_key(entry.place), as_written.or_absent()))
+        return write_all(self._calls, list(zip(entries, writes, strict=True)), entry_of, _is_gone)
 
     # -- claim --
     def read_lane(self, pk: str, after: str, upto: str, limit: int) -> Page[Entry]:
-        if after >= upto:
-            return Page((), None)
-        answer = self._calls.send(
-            "query",
-            TableName=self._names.queue,
-            KeyConditionExpression="pk = :pk AND sk BETWEEN :after AND :upto",
-            ExpressionAttributeValues={":pk": {"S": pk}, ":after": {"S": after + JUST_AFTER}, ":upto": {"S": upto}},
-            ConsistentRead=True,
-            Limit=limit,
-        )
-        last = answer.get("LastEvaluatedKey")
-        return Page(tuple(entry_of(item) for item in answer["Items"]), last["sk"]["S"] if last else None)
+        items, last = query_range(self._calls, self._names.queue, pk, after, upto, limit)
+        return Page(tuple(map(entry_of, items)), last)
 
     def get_entry(self, place: Place) -> Entry | None:
-        answer = self._calls.send("get_item", TableName=self._names.queue, Key=place_key(place), ConsistentRead=True)
-        return entry_of(answer["Item"]) if "Item" in answer else None
+        item = get_item(self._calls, self._names.queue, place_key(place))
+        return entry_of(item) if item else None
 
     def get_entries(self, places: Sequence[Place]) -> dict[Place, Entry]:
         keys = [place_key(place) for place in dict.fromkeys(places)]
         return {entry.place: entry for entry in map(entry_of, self._calls.read_all(self._names.queue, keys))}
 
     def claim_entries(self, claimed: Sequence[Entry], now: int) -> list[WriteResult[Entry]]:
-        table = self._names.queue
-        if len(claimed) == 1:
-            entry = claimed[0]
-            unchanged = EntryItem.version == entry.version - 1
-            free = EntryItem.until <= now
-            request = self._requests.update(
-                table, place_key(entry.place), _set(claim_attributes(entry)), unchanged & free
-            )
-            return [self._one("update_item", request, entry, self._holds_my_token)]
-        answers = self._calls.batch(
-            [
-                statements.update(
-                    table,
-                    place_key(entry.place),
-                    claim_attributes(entry),
-                    [("version", "=", {"N": str(entry.version - 1)}), ("until", "<=", {"N": str(now)})],
-                )
-                for entry in claimed
-            ]
-        )
-        return [
-            self._outcome(answer, entry, self._holds_my_token) for answer, entry in zip(answers, claimed, strict=True)
-        ]
+        writes = []
+        for entry in claimed:
+            as_seen = version_is(entry.version - 1)
+            free = claim_over(now)
+            sets = claim_attributes(entry)
+            writes.append(update(self._names.queue, place_key(entry.place), as_seen & free, sets=sets))
+        return write_all(self._calls, list(zip(claimed, writes, strict=True)), entry_of, _has_token)
 
     # -- finish --
     def end_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
-        table = self._names.queue
-        if len(entries) == 1:
-            entry = entries[0]
-            request = self._requests.delete(table, place_key(entry.place), EntryItem.token == entry.token)
-            return [self._one("delete_item", request, entry, self._gone_while_mine)]
-        answers = self._calls.batch(
-            [
-                statements.delete(table, place_key(entry.place), [("token", "=", {"S": entry.token})])
-                for entry in entries
-            ]
-        )
-        return [self._ended(answer, entry) for answer, entry in zip(answers, entries, strict=True)]
-
-    def _ended(self, answer: StatementResult, entry: Entry) -> WriteResult[Entry]:
-        if not answer.code and answer.item is None:
-            answer = StatementResult("ConditionalCheckFailed", None, answer.after_no_answer)
-        return self._outcome(answer, entry, self._gone_while_mine)
+        writes = [delete(self._names.queue, place_key(entry.place), holds_token(entry.token)) for entry in entries]
+        return write_all(self._calls, list(zip(entries, writes, strict=True)), entry_of, self._gone_while_mine)
 
     def hold_entries(self, entries: Sequence[Entry], tokens: Sequence[str]) -> list[WriteResult[Entry]]:
-        table = self._names.queue
-        if len(entries) == 1:
-            entry = entries[0]
-            request = self._requests.update(
-                table, place_key(entry.place), _set(held_attributes(entry)), EntryItem.token == tokens[0]
-            )
-            return [self._one("update_item", request, entry, self._stands_as_wanted)]
-        answers = self._calls.batch(
-            [
-                statements.update(table, place_key(entry.place), held_attributes(entry), [("token", "=", {"S": token})])
-                for entry, token in zip(entries, tokens, strict=True)
-            ]
-        )
-        return [
-            self._outcome(answer, entry, self._stands_as_wanted) for answer, entry in zip(answers, entries, strict=True)
+        writes = [
+            update(self._names.queue, place_key(entry.place), holds_token(token), sets=held_attributes(entry))
+            for entry, token in zip(entries, tokens, strict=True)
         ]
+        return write_all(self._calls, list(zip(entries, writes, strict=True)), entry_of, _is_as_wanted)
 
     def move_entry(self, old: Entry, new: Entry, location: MessageLocation) -> WriteResult[Entry]:
         table = self._names.queue
-        mine = EntryItem.token == old.token
+        mine = holds_token(old.token)
         if new.place == old.place:
-            writes = [{"Put": self._requests.put(table, entry_item(new), mine)}]
+            writes = [put(table, entry_item(new), mine)]
         else:
-            writes = [
-                {"Delete": self._requests.delete(table, place_key(old.place), mine)},
-                {"Put": self._requests.put(table, entry_item(new))},
-            ]
-        return self._transact([*writes, {"Put": self._requests.put(table, location_item(location))}])
+            writes = [delete(table, place_key(old.place), mine), put(table, entry_item(new))]
+        return self._transact([*writes, put(table, location_item(location))])
 
     def bury_entry(self, old: Entry, location: MessageLocation, dead_letter: DeadLetter | None) -> WriteResult[Entry]:
         table = self._names.queue
         writes = [
-            {"Delete": self._requests.delete(table, place_key(old.place), EntryItem.token == old.token)},
-            {"Put": self._requests.put(table, location_item(location))},
+            delete(table, place_key(old.place), holds_token(old.token)),
+            put(table, location_item(location)),
         ]
         if dead_letter is not None:
-            writes.append({"Put": self._requests.put(self._names.dead_letters, dead_letter_item(dead_letter))})
+            writes.append(put(self._names.dead_letters, dead_letter_item(dead_letter)))
         return self._transact(writes)
 
     def put_workflow_state(self, entry: Entry, workflow_state: WorkflowState, now: int) -> WriteResult[WorkflowState]:
-        table = self._names.queue
-        mine = (EntryItem.token == entry.token) & (EntryItem.until > now)
-        unchanged: Condition = (WorkflowStateItem.nonce == workflow_state.nonce) & (
-            WorkflowStateItem.version == workflow_state.version - 1
-        )
+        mine = holds_token(entry.token) & claim_live(now)
         if workflow_state.version == 1:
-            unchanged = WorkflowStateItem.pk.does_not_exist() | (WorkflowStateItem.nonce != workflow_state.nonce)
-        check = self._requests.delete(table, place_key(entry.place), mine)
-        put = self._requests.put(table, workflow_state_item(entry.id, workflow_state), unchanged)
+            unchanged = nonce_is_not(workflow_state.nonce).or_absent()
+        else:
+            unchanged = nonce_is(workflow_state.nonce) & version_is(workflow_state.version - 1)
+        table = self._names.queue
+        check = delete(table, place_key(entry.place), mine).request()
+        written = put(table, workflow_state_item(entry.id, workflow_state), unchanged).in_transaction()
         try:
-            self._send_transaction([{"ConditionCheck": check}, {"Put": put}])
+            self._send_transaction([{"ConditionCheck": check}, written])
         except CancelledByCondition as refusal:
             if 0 in refusal.failed:
                 return Refused(None)
@@ -223,67 +132,36 @@ class Entries:
         return APPLIED
 
     # -- shared --
-    def _transact(self, writes: list[dict[str, Any]]) -> WriteResult[Entry]:
+    def _transact(self, writes: list[Write]) -> WriteResult[Entry]:
         try:
-            self._send_transaction(writes)
+            self._send_transaction([write.in_transaction() for write in writes])
         except ConditionFailed as refusal:
             return Refused(entry_of(refusal.item) if refusal.item else None)
         except StoreUnavailable as error:
             return Unknown(error)
         return APPLIED
 
-    def _send_transaction(self, writes: list[dict[str, Any]]) -> None:
+    def _send_transaction(self, items: list[dict[str, Any]]) -> None:
         """The request token makes a repeat of this very call harmless."""
-        self._calls.send("transact_write_items", TransactItems=writes, ClientRequestToken=str(uuid4()))
+        token = random_token(system_entropy)
+        self._calls.send("transact_write_items", TransactItems=items, ClientRequestToken=token)
 
-    def _one(self, operation: str, request: dict[str, Any], entry: Entry, recognise: Any = None) -> WriteResult[Entry]:
-        try:
-            self._calls.send(operation, **request)
-        except ConditionFailed as refusal:
-            return self._outcome(
-                StatementResult("ConditionalCheckFailed", refusal.item, refusal.after_no_answer), entry, recognise
-            )
-        except StoreUnavailable as error:
-            return Unknown(error)
-        return APPLIED
-
-    def _outcome(self, answer: StatementResult, entry: Entry, recognise: Any = None) -> WriteResult[Entry]:
-        """Applied, refused, or refused only because an earlier try of the same write had got through."""
-        if not answer.code:
-            return APPLIED
-        if answer.code == "StoreUnavailable":
-            return Unknown(StoreUnavailable("DynamoDB gave no answer to a batched write; it may have happened."))
-        if not answer.code.startswith("ConditionalCheckFailed"):
-            return Unknown(StoreUnavailable(f"DynamoDB gave no clear answer to a batched write: {answer.code}."))
-        current = entry_of(answer.item) if answer.item else None
-        if recognise is not None and recognise(entry, current, answer):
-            return APPLIED
-        return Refused(current)
-
-    @staticmethod
-    def _is_mine(entry: Entry, current: Entry | None, _answer: StatementResult) -> bool:
-        return current is not None and current.nonce == entry.nonce
-
-    @staticmethod
-    def _is_gone(_entry: Entry, current: Entry | None, _answer: StatementResult) -> bool:
-        return current is None
-
-    @staticmethod
-    def _holds_my_token(entry: Entry, current: Entry | None, _answer: StatementResult) -> bool:
-        return current is not None and current.token == entry.token
-
-    @staticmethod
-    def _stands_as_wanted(entry: Entry, current: Entry | None, answer: StatementResult) -> bool:
-        return answer.after_no_answer and current == entry
-
-    def _gone_while_mine(self, entry: Entry, current: Entry | None, answer: StatementResult) -> bool:
+    def _gone_while_mine(self, entry: Entry, current: Entry | None, answer: WriteAnswer) -> bool:
         """Missing after a try without an answer, with the claim still live: nobody else could have taken it out."""
         return answer.after_no_answer and current is None and entry.live(self._clock())
 
 
-def _set(changes: Item) -> list[Any]:
-    return [getattr(EntryItem, name).set(_plain(value)) for name, value in changes.items()]
+def _has_nonce(entry: Entry, current: Entry | None, _answer: WriteAnswer) -> bool:
+    return current is not None and current.nonce == entry.nonce
 
 
-def _plain(value: Item) -> Any:
-    return int(value["N"]) if "N" in value else value["S"]
+def _is_gone(_entry: Entry, current: Entry | None, _answer: WriteAnswer) -> bool:
+    return current is None
+
+
+def _has_token(entry: Entry, current: Entry | None, _answer: WriteAnswer) -> bool:
+    return current is not None and current.token == entry.token
+
+
+def _is_as_wanted(entry: Entry, current: Entry | None, answer: WriteAnswer) -> bool:
+    return answer.after_no_answer and current == entry

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from millrace.model.errors import StoreUnavailable
 from millrace.model.message import Message, MessageLocation, Records, Result
-from millrace.stores.dynamodb import statements
 from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.conditions import ABSENT, Condition, at_most, nonce_is
 from millrace.stores.dynamodb.items import (
     LOCATION,
     MESSAGE,
@@ -19,98 +19,72 @@ from millrace.stores.dynamodb.items import (
     records_of,
     result_item,
 )
-from millrace.stores.dynamodb.retrying_client import DUPLICATE, ConditionFailed, RetryingClient, StatementResult
-from millrace.stores.dynamodb.tables import MessageItem, Requests, ResultItem
-from millrace.stores.interface import APPLIED, Refused, Unknown, WriteResult
+from millrace.stores.dynamodb.reads import get_item, query_all
+from millrace.stores.dynamodb.retrying_client import DUPLICATE, ConditionFailed, RetryingClient, WriteAnswer
+from millrace.stores.dynamodb.writes import put, write_all
+from millrace.stores.interface import WriteResult
 
 
 class Messages:
-    """The queue table's messages, their whereabouts, results and documents."""
+    """The queue table's messages, their locations, results and workflow states."""
 
     _calls: RetryingClient
-    _requests: Requests
     _names: TableNames
 
     def put_messages(self, messages: Sequence[Message]) -> list[WriteResult[Message]]:
-        table = self._names.queue
-        if len(messages) == 1:
-            return [self._put_message(messages[0])]
-        answers = self._calls.batch([statements.insert(table, message_item(message)) for message in messages])
-        taken = [m.id for answer, m in zip(answers, messages, strict=True) if answer.code == DUPLICATE]
-        try:
-            there = self.get_messages(taken) if taken else {}
-        except StoreUnavailable:
-            there = {}
-        return [self._committed(answer, m, there.get(m.id)) for answer, m in zip(answers, messages, strict=True)]
-
-    def _put_message(self, message: Message, old_nonce: str | None = None) -> WriteResult[Message]:
-        free = MessageItem.pk.does_not_exist()
-        condition = free if old_nonce is None else MessageItem.nonce == old_nonce
-        try:
-            self._calls.send("put_item", **self._requests.put(self._names.queue, message_item(message), condition))
-        except ConditionFailed as refusal:
-            current = message_of(refusal.item, message.id) if refusal.item else None
-            return APPLIED if current and current.nonce == message.nonce else Refused(current)
-        except StoreUnavailable as error:
-            return Unknown(error)
-        return APPLIED
-
-    def _committed(self, answer: StatementResult, message: Message, current: Message | None) -> WriteResult[Message]:
-        if not answer.code:
-            return APPLIED
-        if answer.code == DUPLICATE and current is not None:
-            return APPLIED if current.nonce == message.nonce else Refused(current)
-        return Unknown(StoreUnavailable(f"DynamoDB gave no clear answer to a batched commit: {answer.code}."))
+        return self._put_messages(messages, ABSENT)
 
     def replace_message(self, message: Message, old_nonce: str) -> WriteResult[Message]:
-        return self._put_message(message, old_nonce)
+        return self._put_messages([message], nonce_is(old_nonce))[0]
+
+    def _put_messages(self, messages: Sequence[Message], condition: Condition) -> list[WriteResult[Message]]:
+        wanted = [(message, put(self._names.queue, message_item(message), condition)) for message in messages]
+        return write_all(self._calls, wanted, _stored_message, _has_nonce)
 
     def get_messages(self, ids: Sequence[str]) -> dict[str, Message]:
-        found: dict[str, Message] = {}
-        wanted = list(dict.fromkeys(ids))
-        keys = [message_key(message_id, MESSAGE) for message_id in wanted]
-        for item in self._calls.read_all(self._names.queue, keys):
-            message_id = item["pk"]["S"][2:]
-            found[message_id] = message_of(item, message_id)
-        return found
+        keys = [message_key(message_id, MESSAGE) for message_id in dict.fromkeys(ids)]
+        items = self._calls.read_all(self._names.queue, keys)
+        return {message.id: message for message in map(_stored_message, items)}
 
     def put_results(self, results: Sequence[Result]) -> None:
-        table = self._names.queue
         items = [result_item(result) for result in results]
         if len(items) == 1:
             self._put_result(items[0])
             return
-        answers = self._calls.batch([statements.insert(table, item) for item in items])
+        answers = self._calls.batch([put(self._names.queue, item, ABSENT) for item in items])
         for item, answer in zip(items, answers, strict=True):
             if answer.code == DUPLICATE:
                 self._put_result(item)
 
     def _put_result(self, item: Item) -> None:
-        older = ResultItem.at <= int(item["at"]["N"])
-        request = self._requests.put(self._names.queue, item, ResultItem.pk.does_not_exist() | older)
+        older = at_most("at", int(item["at"]["N"]))
         try:
-            self._calls.send("put_item", **request)
+            self._calls.send("put_item", **put(self._names.queue, item, older.or_absent()).request())
         except (ConditionFailed, StoreUnavailable):
             # Losing a snapshot loses an answer to a repeat, never the truth: the entry's deletion was the commit.
             return
 
     def get_records(self, message_id: str) -> Records:
-        answer = self._calls.send(
-            "query",
-            TableName=self._names.queue,
-            KeyConditionExpression="pk = :pk",
-            ExpressionAttributeValues={":pk": message_key(message_id, MESSAGE)["pk"]},
-            ConsistentRead=True,
-        )
-        return records_of(answer["Items"], message_id)
+        pk = message_key(message_id, MESSAGE)["pk"]["S"]
+        return records_of(query_all(self._calls, self._names.queue, pk), message_id)
 
     def get_location(self, message_id: str) -> MessageLocation | None:
-        answer = self._calls.send(
-            "get_item", TableName=self._names.queue, Key=message_key(message_id, LOCATION), ConsistentRead=True
-        )
-        return location_of(answer["Item"], message_id) if "Item" in answer else None
+        item = get_item(self._calls, self._names.queue, message_key(message_id, LOCATION))
+        return location_of(item, message_id) if item else None
 
     def get_locations(self, ids: Sequence[str]) -> dict[str, MessageLocation]:
         keys = [message_key(message_id, LOCATION) for message_id in dict.fromkeys(ids)]
         items = self._calls.read_all(self._names.queue, keys)
-        return {message_id: location_of(item, message_id) for item in items for message_id in [item["pk"]["S"][2:]]}
+        return {location.id: location for location in (location_of(item, _id_in(item)) for item in items)}
+
+
+def _id_in(item: Item) -> str:
+    return str(item["pk"]["S"].removeprefix("M#"))
+
+
+def _stored_message(item: Item) -> Message:
+    return message_of(item, _id_in(item))
+
+
+def _has_nonce(message: Message, current: Message | None, _answer: WriteAnswer) -> bool:
+    return current is not None and current.nonce == message.nonce

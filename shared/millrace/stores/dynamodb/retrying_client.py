@@ -1,4 +1,4 @@
-"""Sending requests to DynamoDB: what is repeated, for how long, and what came of each statement of a batch."""
+"""Requests to DynamoDB: which are repeated, for how long, and the answer to each write of a batch."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.model.clock import Chance, system_chance
 from millrace.model.errors import StoreUnavailable
-from millrace.stores.dynamodb.items import Item
-from millrace.stores.dynamodb.statements import Statement
 
 if TYPE_CHECKING:
     from millrace.stores.dynamodb.client import AnyClient
+    from millrace.stores.dynamodb.items import Item
+    from millrace.stores.dynamodb.writes import Write
 
 BATCH = 25
 READ_BATCH = 100
 #: How long a request is repeated before it counts as unanswered.
 DEADLINE_S = 8.0
-#: The request was turned away: it surely did nothing.
+#: The request surely did nothing.
 THROTTLED = frozenset(
     {
         "ProvisionedThroughputExceededException",
@@ -33,7 +33,7 @@ THROTTLED = frozenset(
         "TransactionInProgressException",
     }
 )
-#: No telling whether it did anything.
+#: It may have happened or not.
 AMBIGUOUS = frozenset({"InternalServerError", "InternalServerErrorException", "ServiceUnavailable", "InternalFailure"})
 CONDITION_FAILED = frozenset({"ConditionalCheckFailedException", "ConditionalCheckFailed"})
 DUPLICATE = "DuplicateItem"
@@ -63,12 +63,12 @@ def _declined() -> tuple[type[Any], ...]:
 
 
 def _never_sent() -> tuple[type[Exception], ...]:
-    """What either client raises where the request did not leave."""
+    """What either client raises where the request was not sent."""
     botocore = sys.modules.get("botocore.exceptions")
     return (NeverSent, botocore.EndpointConnectionError, botocore.ConnectTimeoutError) if botocore else (NeverSent,)
 
 
-def _silent() -> tuple[type[Exception], ...]:
+def _unanswered() -> tuple[type[Exception], ...]:
     """What either client raises where no answer came."""
     botocore = sys.modules.get("botocore.exceptions")
     return (NoAnswer, botocore.ConnectionError, botocore.HTTPClientError) if botocore else (NoAnswer,)
@@ -84,12 +84,13 @@ class ConditionFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class StatementResult:
-    """What came of one statement."""
+class WriteAnswer:
+    """DynamoDB's answer to one write."""
 
     code: str = ""  #: empty when it was applied
-    item: Item | None = None
-    after_no_answer: bool = False
+    item: Item | None = None  #: as it stands, with a refusal; as it was, with a batched deletion
+    after_no_answer: bool = False  #: an earlier try got no answer: it may have been this very write
+    error: StoreUnavailable | None = None
 
 
 class RetryingClient:
@@ -140,7 +141,7 @@ class RetryingClient:
                 cause: Exception = error
             except _never_sent() as error:
                 cause = error
-            except _silent() as error:
+            except _unanswered() as error:
                 after_no_answer = True
                 cause = error
             if after_no_answer and not repeatable:
@@ -172,21 +173,21 @@ class RetryingClient:
             if not next(tries):
                 raise StoreUnavailable("DynamoDB kept leaving items unread: the table is short of capacity.")
 
-    def batch(self, statements: Sequence[Statement]) -> list[StatementResult]:
+    def batch(self, writes: Sequence[Write]) -> list[WriteAnswer]:
         """Individually conditional PartiQL writes, up to 25 in a request: an answer for each, whatever happens.
 
         Answers that mean "not now" are asked again, only those, until the request's deadline; `StoreUnavailable`
         stands as the code of what never got through.
         """
-        answers: list[StatementResult] = []
-        for chunk in _chunks(statements):
-            answers += self._chunk([statement.request for statement in chunk])
+        answers: list[WriteAnswer] = []
+        for chunk in _chunks(writes):
+            answers += self._chunk([write.statement() for write in chunk])
         return answers
 
-    def _chunk(self, statements: Sequence[dict[str, Any]]) -> list[StatementResult]:
-        answers = [StatementResult("StoreUnavailable")] * len(statements)
+    def _chunk(self, statements: Sequence[dict[str, Any]]) -> list[WriteAnswer]:
+        answers = [WriteAnswer("StoreUnavailable")] * len(statements)
         open_ = list(range(len(statements)))
-        silent: set[int] = set()
+        unanswered: set[int] = set()
         tries = self._tries()
         while open_:
             try:
@@ -196,25 +197,25 @@ class RetryingClient:
                     error: Any = part.get("Error", {})
                     code = error.get("Code", "")
                     if code in AMBIGUOUS:
-                        silent.add(number)
+                        unanswered.add(number)
                     if code in AMBIGUOUS or code in THROTTLED:
                         again.append(number)
                     else:
                         item = error.get("Item") if code else part.get("Item")
-                        answers[number] = StatementResult(code, item, number in silent)
+                        answers[number] = WriteAnswer(code, item, number in unanswered)
                 open_ = again
             except _declined() as error:
                 code = error.response.get("Error", {}).get("Code", "")
                 if code in AMBIGUOUS or _status(error) >= 500:
-                    silent.update(open_)
+                    unanswered.update(open_)
                 elif code not in THROTTLED:
                     for number in open_:
-                        answers[number] = StatementResult(code)
+                        answers[number] = WriteAnswer(code)
                     break
             except _never_sent():
                 pass
-            except _silent():
-                silent.update(open_)
+            except _unanswered():
+                unanswered.update(open_)
             if open_ and not next(tries):
                 break
         return answers
@@ -252,16 +253,16 @@ class CancelledByCondition(ConditionFailed):
         super().__init__(reasons[self.failed[0]].get("Item") or None, after_no_answer=after_no_answer)
 
 
-def _chunks(statements: Sequence[Statement]) -> Iterator[list[Statement]]:
+def _chunks(writes: Sequence[Write]) -> Iterator[list[Write]]:
     """In their order, 25 at most, and no item twice in one: that fails a request after it was applied in part."""
-    chunk: list[Statement] = []
+    chunk: list[Write] = []
     keys: set[tuple[str, str]] = set()
-    for statement in statements:
-        if len(chunk) == BATCH or statement.key in keys:
+    for write in writes:
+        if len(chunk) == BATCH or write.place in keys:
             yield chunk
             chunk, keys = [], set()
-        chunk.append(statement)
-        keys.add(statement.key)
+        chunk.append(write)
+        keys.add(write.place)
     if chunk:
         yield chunk
 

@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING
 
 from millrace.model.clock import Clock, system_clock
 from millrace.stores.dynamodb.client import TableNames
-from millrace.stores.dynamodb.counters import Bookkeeping
+from millrace.stores.dynamodb.counters import Counters
 from millrace.stores.dynamodb.dead_letters import DeadLetters
 from millrace.stores.dynamodb.entries import Entries
 from millrace.stores.dynamodb.messages import Messages
 from millrace.stores.dynamodb.retrying_client import RetryingClient
-from millrace.stores.dynamodb.tables import Requests
 
 if TYPE_CHECKING:
     from millrace.stores.dynamodb.client import AnyClient
     from millrace.stores.interface import Store
 
 
-class DynamoStore(Entries, Messages, Bookkeeping, DeadLetters):
+class DynamoStore(Entries, Messages, Counters, DeadLetters):
     """Both tables behind the `Store` interface. Safe to share between threads."""
 
     def __init__(
@@ -31,7 +30,6 @@ class DynamoStore(Entries, Messages, Bookkeeping, DeadLetters):
     ) -> None:
         self._calls = calls or RetryingClient(client)
         self._names = names
-        self._requests = Requests(names)
         self._clock = clock
 
 

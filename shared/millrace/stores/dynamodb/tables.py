@@ -1,6 +1,7 @@
-"""The two tables as PynamoDB models: their keys, their attributes, and the typed conditions of single-item writes.
+"""The two tables as PynamoDB models: their keys, the typed attributes of every item, and how they are made.
 
-`items.py` spells the items; a test holds that both name the same attributes.
+This is the schema; `items.py` writes and reads the items on the way of a message, without PynamoDB and its SDK in a
+cold start, and a test holds that both name the same attributes with the same types.
 """
 
 from __future__ import annotations
@@ -8,15 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from pynamodb.attributes import BinaryAttribute, MapAttribute, NumberAttribute, TTLAttribute, UnicodeAttribute
-from pynamodb.connection import Connection
-from pynamodb.connection.base import MetaTable
-from pynamodb.constants import ITEM, KEY, PAY_PER_REQUEST_BILLING_MODE, STREAM_NEW_IMAGE
-from pynamodb.expressions.condition import Condition
-from pynamodb.expressions.update import Action
+from pynamodb.constants import PAY_PER_REQUEST_BILLING_MODE, STREAM_NEW_IMAGE
 from pynamodb.models import Model
 
 from millrace.stores.dynamodb.client import TableNames
-from millrace.stores.dynamodb.items import Item
 
 
 class _Keyed(Model):
@@ -148,48 +144,6 @@ class DeadLetterItem(_MessageAttributes):
     replayed = NumberAttribute()
     replayed_as = UnicodeAttribute()
     replay_job = UnicodeAttribute()
-
-
-class Requests:
-    """Arguments of single-item requests, compiled by PynamoDB from typed conditions and actions."""
-
-    def __init__(self, names: TableNames) -> None:
-        self._connection = Connection(region="local")
-        for name in (names.queue, names.dead_letters):
-            self._connection.add_meta_table(_meta_table(name))
-
-    def put(self, table: str, item: Item, condition: Condition | None = None) -> dict[str, Any]:
-        return self._compile(table, item, key=ITEM, attributes=item, condition=condition)
-
-    def update(
-        self, table: str, key: Item, actions: list[Action], condition: Condition | None = None
-    ) -> dict[str, Any]:
-        return self._compile(table, key, key=KEY, actions=actions, condition=condition)
-
-    def delete(self, table: str, key: Item, condition: Condition | None = None) -> dict[str, Any]:
-        return self._compile(table, key, key=KEY, condition=condition)
-
-    def _compile(self, table: str, keys: Item, **arguments: Any) -> dict[str, Any]:
-        request = self._connection.get_operation_kwargs(table, keys["pk"]["S"], keys["sk"]["S"], **arguments)
-        if arguments.get("condition") is not None:
-            request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
-        return request
-
-
-def _meta_table(name: str) -> MetaTable:
-    return MetaTable(
-        {
-            "TableName": name,
-            "KeySchema": [
-                {"AttributeName": "pk", "KeyType": "HASH"},
-                {"AttributeName": "sk", "KeyType": "RANGE"},
-            ],
-            "AttributeDefinitions": [
-                {"AttributeName": "pk", "AttributeType": "S"},
-                {"AttributeName": "sk", "AttributeType": "S"},
-            ],
-        }
-    )
 
 
 def create_tables(

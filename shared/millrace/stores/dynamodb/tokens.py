@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from millrace.model.tokens import Scope, Token
+from millrace.stores.dynamodb.conditions import ABSENT
+from millrace.stores.dynamodb.reads import get_item, query_all
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
+from millrace.stores.dynamodb.writes import put
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
     from millrace.model.tokens import Tokens
+    from millrace.stores.dynamodb.client import AnyClient
 
 PARTITION = "TOKENS"
-#: Sorts behind every token's id, which is letters and digits.
+#: The sort key of the key that signs claims; a token's id is letters and digits.
 CLAIM_KEY = "~claim-key"
 #: How long an expired token is still listed.
 KEEP_SECONDS = 30 * 86_400
@@ -23,7 +25,7 @@ KEEP_SECONDS = 30 * 86_400
 class DynamoTokens:
     """Tokens of one deployment. One write unit to issue or revoke, one strongly consistent read to check."""
 
-    def __init__(self, client: DynamoDBClient, table: str, *, calls: RetryingClient | None = None) -> None:
+    def __init__(self, client: AnyClient, table: str, *, calls: RetryingClient | None = None) -> None:
         self._calls = calls or RetryingClient(client)
         self._table = table
 
@@ -43,38 +45,20 @@ class DynamoTokens:
         self._calls.send("put_item", TableName=self._table, Item=item)
 
     def get_token(self, token_id: str) -> Token | None:
-        answer = self._calls.send("get_item", TableName=self._table, Key=_key(token_id), ConsistentRead=True)
-        return _token_of(answer["Item"]) if "Item" in answer else None
+        item = get_item(self._calls, self._table, _key(token_id))
+        return _token_of(item) if item else None
 
     def list_tokens(self) -> list[Token]:
-        found: list[Token] = []
-        start: dict[str, Any] = {}
-        while True:
-            answer = self._calls.send(
-                "query",
-                TableName=self._table,
-                KeyConditionExpression="pk = :pk AND sk < :end",
-                ExpressionAttributeValues={":pk": {"S": PARTITION}, ":end": {"S": "~"}},
-                ConsistentRead=True,
-                **start,
-            )
-            found += [_token_of(item) for item in answer["Items"]]
-            if "LastEvaluatedKey" not in answer:
-                return found
-            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        items = query_all(self._calls, self._table, PARTITION)
+        return [_token_of(item) for item in items if item["sk"]["S"] != CLAIM_KEY]
 
     def claim_key(self, proposed: bytes) -> bytes:
-        kept = self._calls.send("get_item", TableName=self._table, Key=_key(CLAIM_KEY), ConsistentRead=True)
-        if "Item" in kept:
-            return bytes(kept["Item"]["key"]["B"])
+        kept = get_item(self._calls, self._table, _key(CLAIM_KEY))
+        if kept:
+            return bytes(kept["key"]["B"])
+        write = put(self._table, {**_key(CLAIM_KEY), "key": {"B": proposed}}, ABSENT)
         try:
-            self._calls.send(
-                "put_item",
-                TableName=self._table,
-                Item={**_key(CLAIM_KEY), "key": {"B": proposed}},
-                ConditionExpression="attribute_not_exists(pk)",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-            )
+            self._calls.send("put_item", **write.request())
         except ConditionFailed as refusal:
             if refusal.item is None:
                 raise
