@@ -6,6 +6,8 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from millrace.signatures import (
     PRESETS,
     RefusalReason,
@@ -101,3 +103,9 @@ def binaries(count: int, seed: int) -> list[bytes]:
     rng = random.Random(seed)
     made = [rng.randbytes(int(2 ** rng.uniform(0, 16))) for _ in range(count)]
     return [b"\x00", b"\xff\xfe", *made, rng.randbytes(1_000_003), rng.randbytes(5 * 1024 * 1024)]
+
+
+OLD, NEW = Secret("old", OTHER, None, NOW + 10), Secret("new", SHARED, NOW - 10, None)
+
+
+every_scheme = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES.keys())

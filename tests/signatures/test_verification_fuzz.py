@@ -142,4 +142,4 @@ def test_hostile_sizes_take_bounded_time(scheme: Scheme) -> None:
         with pytest.raises(SignatureInvalid):
             verify(scheme, request, [secret_of(scheme)], NOW)
         assert request.parameter("hub.mode") is None
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 10

@@ -1,4 +1,4 @@
-"""Every scheme refuses a request of which any part was touched."""
+"""Every change of a signed request is refused, in every scheme."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from millrace.signatures import RefusalReason, Scheme, Secret, SignatureInvalid, WebhookRequest, preset, verify
+from millrace.signatures import RefusalReason, Scheme, WebhookRequest, preset, verify
 from millrace.signatures.scheme import Layout, TimestampFormat
-from millrace.signatures.signing import deliver
 from tests.signatures.cases import (
     NOW,
     OTHER,
@@ -16,17 +15,44 @@ from tests.signatures.cases import (
     URL,
     changed,
     delivery,
+    every_scheme,
     pairs,
     refusal,
     secret_of,
     with_header,
 )
 
-every_scheme = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES.keys())
-
 
 def signature_of(scheme: Scheme, request: WebhookRequest) -> str:
     return request.headers.one(scheme.names[0].signature)
+
+
+timed = [scheme for scheme in SCHEMES.values() if scheme.timed]
+
+
+ODD_TIMES = [
+    "",
+    "-1",
+    "1e9",
+    "1772442847.0",
+    " 1",
+    "0x10",
+    "١٧٧٢٤٤٢٨٤٧",
+    "9" * 400,
+    "nan",
+    "1_000",
+    "²",
+    "1772442847\n",
+]
+
+
+ODD_DATES = [
+    "2026-03-02",
+    "2026-03-02T09:14:07",
+    "2026-13-02T09:14:07Z",
+    "2026-03-02T09:14:07.Z",
+    "2026-03-02T09:14:07+00:00",
+]
 
 
 @every_scheme
@@ -87,13 +113,6 @@ def test_missing_or_empty_header_is_named_as_such(scheme: Scheme) -> None:
 
 
 @every_scheme
-def test_header_names_have_no_case_and_values_no_margins(scheme: Scheme) -> None:
-    request = delivery(scheme)
-    shouted = [(name.upper(), f" \t{value} ") for name, value in pairs(request)]
-    assert refusal(scheme, changed(request, headers=shouted)) is None
-
-
-@every_scheme
 def test_repeated_header_is_refused_unless_its_format_is_a_list(scheme: Scheme) -> None:
     request = delivery(scheme)
     names = scheme.names[0]
@@ -123,9 +142,6 @@ def test_signature_of_another_secret_is_a_mismatch(scheme: Scheme) -> None:
     assert refusal(scheme, request) is RefusalReason.MISMATCH
 
 
-timed = [scheme for scheme in SCHEMES.values() if scheme.timed]
-
-
 @pytest.mark.parametrize("scheme", timed, ids=[scheme.name for scheme in timed])
 def test_time_is_refused_on_both_sides_of_the_tolerance(scheme: Scheme) -> None:
     unit = 1 if scheme.clock is TimestampFormat.MILLISECONDS or scheme.clock is TimestampFormat.RFC3339 else 1000
@@ -151,29 +167,6 @@ def test_fresher_time_than_the_signed_one_is_refused(scheme: Scheme) -> None:
         assert refusal(scheme, with_header(request, scheme.names[0].signature, odd)) is RefusalReason.MISMATCH
     else:
         assert refusal(scheme, changed(request, body=fresh.body)) is RefusalReason.MISMATCH
-
-
-ODD_TIMES = [
-    "",
-    "-1",
-    "1e9",
-    "1772442847.0",
-    " 1",
-    "0x10",
-    "١٧٧٢٤٤٢٨٤٧",
-    "9" * 400,
-    "nan",
-    "1_000",
-    "²",
-    "1772442847\n",
-]
-ODD_DATES = [
-    "2026-03-02",
-    "2026-03-02T09:14:07",
-    "2026-13-02T09:14:07Z",
-    "2026-03-02T09:14:07.Z",
-    "2026-03-02T09:14:07+00:00",
-]
 
 
 @pytest.mark.parametrize("scheme", timed, ids=[scheme.name for scheme in timed])
@@ -274,40 +267,6 @@ def test_stripe_header_in_any_order_with_one_time_only() -> None:
         assert refusal(scheme, with_header(request, "stripe-signature", value)) is RefusalReason.MALFORMED
 
 
-FORM = {"content-type": "application/x-www-form-urlencoded"}
-
-
-def test_twilio_json_request_does_not_pass_as_an_empty_form() -> None:
-    scheme = preset("twilio")
-    request = delivery(scheme)
-    emptied = with_header(changed(request, body=b""), "content-type", FORM["content-type"])
-    assert refusal(scheme, emptied) is RefusalReason.MISMATCH
-
-
-def test_twilio_body_without_hash_must_be_a_form() -> None:
-    """A signature over the bare URL must not carry whatever body is put under it."""
-    scheme, secret = preset("twilio"), Secret("current", "token")
-    empty = deliver(scheme, secret, URL, b"", NOW, headers=FORM)
-    assert refusal(scheme, empty, [secret]) is None
-    for content_type in ("application/json", "text/plain", "multipart/form-data"):
-        filled = with_header(changed(empty, body=b'{"evil":1}'), "content-type", content_type)
-        assert refusal(scheme, filled, [secret]) is RefusalReason.MALFORMED
-    assert refusal(scheme, changed(empty, body=b"=", headers=[("x-twilio-signature", "x")]), [secret]) is not None
-
-
-@pytest.mark.parametrize("body", [b"\xff=1", b"a=%ff", b"a=%ed%a0%80", b"&".join([b"a=1"] * 2001)])
-def test_twilio_form_that_cannot_be_read_is_malformed(body: bytes) -> None:
-    request = WebhookRequest.build("POST", URL, {**FORM, "x-twilio-signature": "AAAA"}, body)
-    assert refusal(preset("twilio"), request) is RefusalReason.MALFORMED
-
-
-def test_twilio_body_hash_named_twice_is_refused() -> None:
-    scheme = preset("twilio")
-    request = delivery(scheme)
-    twice = changed(request, url=request.url + "&bodySHA256=" + "0" * 64)
-    assert refusal(scheme, twice) is RefusalReason.MALFORMED
-
-
 @pytest.mark.parametrize("body", [b"[1]", b'"x"', b"{}", b"{", b"\xff", b'{"webhookTimestamp":true}', b"[" * 100_000])
 def test_linear_body_without_a_time_is_refused_even_if_signed(body: bytes) -> None:
     from millrace.signatures.signing import sign
@@ -315,13 +274,3 @@ def test_linear_body_without_a_time_is_refused_even_if_signed(body: bytes) -> No
     scheme = preset("linear")
     headers = sign(scheme, secret_of(scheme), body, NOW)
     assert refusal(scheme, WebhookRequest.build("POST", URL, headers, body)) is RefusalReason.MALFORMED
-
-
-def test_refusal_tells_the_sender_nothing() -> None:
-    told = set()
-    for scheme in SCHEMES.values():
-        for request in (delivery(scheme), changed(delivery(scheme), headers=[])):
-            with pytest.raises(SignatureInvalid) as refused:
-                verify(scheme, changed(request, body=b"{}"), [secret_of(scheme)], NOW)
-            told.add((str(refused.value), refused.value.code, repr(refused.value.args)))
-    assert len(told) == 1
