@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.worker.commands import command
-from millrace.worker.context import Context
+from millrace import Context, command
 
 
 @command("Incident.CreateIncident")
