@@ -1,4 +1,4 @@
-"""What the tests of the ingress share: the doors, a provider that signs, and events as API Gateway shapes them."""
+"""What the tests of the ingress share: the webhooks, a provider that signs, and events as API Gateway shapes them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def signed(
     delivery_id: str = "d-1",
     path: str | None = None,
 ) -> WebhookRequest:
-    """A delivery to a door, as its provider would send it."""
+    """A delivery to a webhook, as its provider would send it."""
     url = f"https://{DOMAIN}{path or f'/hook/{endpoint}'}"
     return deliver(
         scheme_of(endpoint), Secret("current", secret), url, body, now, headers=headers, delivery_id=delivery_id
@@ -177,4 +177,5 @@ class Gate:
         return self.call(v2(signed(endpoint, body, self.now(), **more)))
 
     def queue(self, name: str, tenant: str | None = None) -> Queue:
-        return self.ingress.queue(tenant, self.ingress.definitions.queue(name))
+        spec = self.ingress.definitions.queue(name).spec
+        return self.ingress.runtime.queue(tenant or self.ingress.default_tenant, spec)

@@ -17,13 +17,13 @@ from millrace.client.errors import (
     BadRequest,
     Busy,
     CallFailed,
-    ClaimLost,
-    RequestRefused,
-    ResourceNotFound,
-    StateConflict,
+    NotFound,
+    Refused,
+    StaleClaim,
+    StaleState,
     Unreachable,
 )
-from millrace.client.model import ClaimedMessage, EnqueueReceipt, Nacked, NewMessage, Page, VersionedState
+from millrace.client.model import Draft, EnqueueReceipt, Message, Nacked, Page, WorkflowState
 from millrace.client.steps import Retries
 
 __all__ = [
@@ -33,20 +33,20 @@ __all__ = [
     "BadRequest",
     "Busy",
     "CallFailed",
-    "ClaimLost",
-    "ClaimedMessage",
     "Client",
     "Consumer",
     "Delivery",
+    "Draft",
     "EnqueueReceipt",
     "Hooks",
+    "Message",
     "Nacked",
-    "NewMessage",
+    "NotFound",
     "Page",
-    "RequestRefused",
-    "ResourceNotFound",
+    "Refused",
     "Retries",
-    "StateConflict",
+    "StaleClaim",
+    "StaleState",
     "Unreachable",
-    "VersionedState",
+    "WorkflowState",
 ]

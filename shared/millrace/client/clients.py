@@ -30,7 +30,7 @@ class Calls:
     """Every call of the API."""
 
     enqueue = BoundCall(operations.enqueue)
-    enqueue_message = BoundCall(operations.enqueue_message)
+    send_draft = BoundCall(operations.send_draft)
     enqueue_all = BoundCall(operations.enqueue_all)
     claim = BoundCall(operations.claim)
     ack = BoundCall(operations.ack)

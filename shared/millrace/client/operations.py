@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from millrace.client.errors import RequestRefused, refusal_from
-from millrace.client.model import ClaimedMessage, EnqueueReceipt, Nacked, NewMessage, Page, VersionedState, time_of
+from millrace.client.errors import Refused, refusal_from
+from millrace.client.model import Draft, EnqueueReceipt, Message, Nacked, Page, WorkflowState, time_of
 from millrace.client.steps import Reply, Send, Steps, exchange
 from millrace.client.transport import Side
 
@@ -41,7 +41,7 @@ def call(
     return json.loads(reply.content) if reply.content else None
 
 
-def _lines(found: Any) -> list[Mapping[str, Any] | RequestRefused]:
+def _lines(found: Any) -> list[Mapping[str, Any] | Refused]:
     return [refusal_from(i["http_status"], i["problem"], {}) if "problem" in i else i for i in found["items"]]
 
 
@@ -54,22 +54,22 @@ def _request_key() -> dict[str, str]:
     return {"Idempotency-Key": f"client:{uuid.uuid4()}"}
 
 
-def _document(message: NewMessage) -> dict[str, Any]:
-    if isinstance(message.body, bytes | bytearray | memoryview):
-        return {"body_base64": base64.b64encode(message.body).decode(), **message.options()}
-    return {"body": message.body, **message.options()}
+def _document(draft: Draft) -> dict[str, Any]:
+    if isinstance(draft.body, bytes | bytearray | memoryview):
+        return {"body_base64": base64.b64encode(draft.body).decode(), **draft.options()}
+    return {"body": draft.body, **draft.options()}
 
 
-def enqueue_message(side: Side, queue: str, message: NewMessage) -> Steps[EnqueueReceipt]:
+def send_draft(side: Side, queue: str, draft: Draft) -> Steps[EnqueueReceipt]:
     """Enqueue one message."""
-    if isinstance(message.body, bytes | bytearray | memoryview) and not message.headers:
-        return (yield from _send_bytes(side, queue, message))
+    if isinstance(draft.body, bytes | bytearray | memoryview) and not draft.headers:
+        return (yield from _send_bytes(side, queue, draft))
     path = _queue(queue, "messages")
-    return EnqueueReceipt.of((yield from call(side, "POST", path, _document(message), headers=_request_key())))
+    return EnqueueReceipt.of((yield from call(side, "POST", path, _document(draft), headers=_request_key())))
 
 
-def _send_bytes(side: Side, queue: str, message: NewMessage) -> Steps[EnqueueReceipt]:
-    options = message.options()
+def _send_bytes(side: Side, queue: str, draft: Draft) -> Steps[EnqueueReceipt]:
+    options = draft.options()
     headers = {**_request_key(), "Content-Type": options.pop("content_type", "application/octet-stream")}
     if correlation_id := options.pop("correlation_id", None):
         headers["X-Correlation-Id"] = correlation_id
@@ -77,9 +77,7 @@ def _send_bytes(side: Side, queue: str, message: NewMessage) -> Steps[EnqueueRec
         options["labels"] = ",".join(options["labels"])
     query = {name: str(value) for name, value in options.items()}
     path = _queue(queue, "messages", "raw")
-    found = yield from call(
-        side, "POST", path, query=query, headers=headers, content=bytes(message.body), timeout_s=60.0
-    )
+    found = yield from call(side, "POST", path, query=query, headers=headers, content=bytes(draft.body), timeout_s=60.0)
     return EnqueueReceipt.of(found)
 
 
@@ -100,7 +98,7 @@ def enqueue(
     headers: Mapping[str, str] | None = None,
 ) -> Steps[EnqueueReceipt]:
     """Enqueue one message: bytes as they are, anything else as JSON. Safe to be repeated by itself."""
-    message = NewMessage(
+    draft = Draft(
         body,
         idempotency_key=idempotency_key,
         delay_ms=delay_ms,
@@ -113,14 +111,14 @@ def enqueue(
         content_type=content_type,
         headers=headers or {},
     )
-    return (yield from enqueue_message(side, queue, message))
+    return (yield from send_draft(side, queue, draft))
 
 
-def enqueue_all(side: Side, queue: str, messages: Sequence[NewMessage]) -> Steps[list[EnqueueReceipt | RequestRefused]]:
+def enqueue_all(side: Side, queue: str, drafts: Sequence[Draft]) -> Steps[list[EnqueueReceipt | Refused]]:
     """Enqueue up to a hundred messages: a receipt or a refusal for each, in their order."""
-    document = {"messages": [_document(message) for message in messages]}
+    document = {"messages": [_document(draft) for draft in drafts]}
     found = yield from call(side, "POST", _queue(queue, "messages", "batch"), document, headers=_request_key())
-    return [line if isinstance(line, RequestRefused) else EnqueueReceipt.of(line) for line in _lines(found)]
+    return [line if isinstance(line, Refused) else EnqueueReceipt.of(line) for line in _lines(found)]
 
 
 def claim(
@@ -135,7 +133,7 @@ def claim(
     labels: Sequence[str] = (),
     max_priority: int | str | None = None,
     with_state: bool = False,
-) -> Steps[list[ClaimedMessage]]:
+) -> Steps[list[Message]]:
     """Claim messages. A call whose answer was lost is not repeated: its messages come back when their lease ends."""
     only = {"project": project, "labels": list(labels) or None, "max_priority": max_priority}
     asked = {
@@ -150,11 +148,11 @@ def claim(
     document = {name: value for name, value in asked.items() if value is not None}
     timeout_s = wait_ms / 1000 + SLACK_S
     found = yield from call(side, "POST", _queue(queue, "dequeue"), document, repeatable=False, timeout_s=timeout_s)
-    return [ClaimedMessage.of(queue, one) for one in found["messages"]]
+    return [Message.of(queue, one) for one in found["messages"]]
 
 
 def ack(side: Side, queue: str, claim: str, result: Any = None) -> Steps[None]:
-    """Record that a claimed message is done. Raises ClaimLost."""
+    """Record that a claimed message is done. Raises StaleClaim."""
     yield from call(side, "POST", _queue(queue, "ack"), {"claim": claim, **_result(result)})
 
 
@@ -174,7 +172,7 @@ def nack(
     delay_ms: int | None = None,
     reject: bool = False,
 ) -> Steps[Nacked]:
-    """Record a failed run: it is retried after its backoff, or ends as a dead letter. Raises ClaimLost."""
+    """Record a failed run: it is retried after its backoff, or ends as a dead letter. Raises StaleClaim."""
     asked: dict[str, Any] = {"claim": claim, "error": _cut(error, 4_000)}
     if error_type:
         asked["error_type"] = _cut(error_type, 60)
@@ -186,48 +184,47 @@ def nack(
     return Nacked(found.get("outcome", "retry"), time_of(found.get("retry_at")))
 
 
-def _cut(text: str, limit: int) -> str:
-    """As much of a text as fits into `limit` bytes."""
-    return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
+def _cut(text: str, most: int) -> str:
+    """As much of a text as fits into so many bytes."""
+    return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
 
 
 def release(side: Side, queue: str, claim: str) -> Steps[None]:
-    """Give a claimed message back at once, charging no attempt. Raises ClaimLost."""
+    """Give a claimed message back at once, charging no attempt. Raises StaleClaim."""
     yield from call(side, "POST", _queue(queue, "release"), {"claim": claim}, done_when_repeated=STALE)
 
 
 def extend(side: Side, queue: str, claim: str, lease_ms: int | None = None) -> Steps[datetime]:
-    """Hold a claim for longer: until when. Raises ClaimLost."""
+    """Hold a claim for longer: until when. Raises StaleClaim."""
     asked = {"claim": claim} if lease_ms is None else {"claim": claim, "lease_ms": lease_ms}
     found = yield from call(side, "POST", _queue(queue, "extend"), asked)
     return datetime.fromisoformat(found["lease_until"])
 
 
-def extend_all(side: Side, queue: str, claims: Sequence[tuple[str, int]]) -> Steps[list[datetime | RequestRefused]]:
+def extend_all(side: Side, queue: str, claims: Sequence[tuple[str, int]]) -> Steps[list[datetime | Refused]]:
     """Hold up to a hundred claims for longer, each with its lease: until when, or why not."""
     items = [{"claim": claim, "lease_ms": lease_ms} for claim, lease_ms in claims]
     found = yield from call(side, "POST", _queue(queue, "extend", "batch"), {"items": items})
     return [
-        line if isinstance(line, RequestRefused) else datetime.fromisoformat(line["lease_until"])
-        for line in _lines(found)
+        line if isinstance(line, Refused) else datetime.fromisoformat(line["lease_until"]) for line in _lines(found)
     ]
 
 
-def read_state(side: Side, queue: str, claim: str) -> Steps[VersionedState]:
+def read_state(side: Side, queue: str, claim: str) -> Steps[WorkflowState]:
     """The workflow state of a claimed message."""
     found = yield from call(side, "GET", _queue(queue, "state"), headers={"X-Millrace-Claim": claim})
-    return VersionedState(found["state"], found["state_version"])
+    return WorkflowState(found["state"], found["state_version"])
 
 
-def write_state(side: Side, queue: str, claim: str, state: Any, version: int) -> Steps[VersionedState]:
-    """Replace the workflow state read at `version`. Raises StateConflict or ClaimLost."""
+def write_state(side: Side, queue: str, claim: str, state: Any, version: int) -> Steps[WorkflowState]:
+    """Replace the workflow state read at `version`. Raises StaleState or StaleClaim."""
     asked = {"claim": claim, "state": state, "version": version}
     found = yield from call(side, "PUT", _queue(queue, "state"), asked)
-    return VersionedState(found["state"], found["state_version"])
+    return WorkflowState(found["state"], found["state_version"])
 
 
 def status(side: Side, queue: str, message_id: str) -> Steps[Mapping[str, Any]]:
-    """A message's state by its id. Raises ResourceNotFound."""
+    """A message's state by its id. Raises NotFound."""
     found: Mapping[str, Any] = yield from call(side, "GET", _queue(queue, "messages", message_id))
     return found
 

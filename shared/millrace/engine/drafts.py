@@ -66,11 +66,19 @@ def check(queue: Queue, draft: Draft, now: int, *, system_key: str = "") -> Chec
     )
 
 
-def correlation_id(given: str | None, entropy: Entropy) -> str:
-    """The caller's, where it is fit to be logged and sent on; else a new one."""
+class CorrelationId(str):
+    """A correlation id that is fit to be logged and sent on."""
+
+    __slots__ = ()
+
+
+def correlation_id(given: str | None, entropy: Entropy) -> CorrelationId:
+    """The caller's, where it is fit to be logged and sent on; else a new one. What went through here stays as it is."""
+    if isinstance(given, CorrelationId):
+        return given
     if given is not None and CORRELATION_ID.fullmatch(given.strip()):
-        return given.strip()
-    return random_token(entropy)
+        return CorrelationId(given.strip())
+    return CorrelationId(random_token(entropy))
 
 
 def priority_number(priority: int | str) -> int:

@@ -74,6 +74,7 @@ class WebhookRequest:
     query: str = field(repr=False)  #: raw, without the question mark
     headers: Headers
     body: bytes = field(repr=False)
+    source_ip: str = ""
     _document: list[Any] = field(default_factory=lambda: [_UNREAD], init=False, repr=False, compare=False)
 
     @classmethod

@@ -1,7 +1,7 @@
-"""Webhooks on their way in: read the call, prove its sender, and hand the message to its queue.
+"""Webhooks on their way in: read the request, authenticate its sender, and hand the message to its queue.
 
-    event ─► read_call ─► Ingress.door ─► accept ─► answer
-              413 400       404        401 422 503    202 · 200 · the preset's own code
+    event ─► read_request ─► Ingress.endpoint_at ─► accept ─► answer
+              413 400          404               401 422 503    202 · 200 · the preset's own code
 
 `serve` is the whole way, with an answer for whatever happens on it.
 """

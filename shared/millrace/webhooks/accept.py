@@ -1,4 +1,4 @@
-"""Accept a webhook: verify, read, filter, dedupe, admit, enqueue."""
+"""Accept a webhook: authenticate its sender, then admit and enqueue its message, or run its command."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from millrace.admission.admit import accept as admit_and_enqueue
+from millrace.admission import admit as admission
 from millrace.admission.admit import fit_key
-from millrace.admission.typed_message import WEBHOOK, typed_draft, webhook_headers
-from millrace.definitions import TargetKind
+from millrace.admission.typed_message import WEBHOOK, webhook_headers
 from millrace.engine.drafts import IDEMPOTENCY_KEY_BYTES
 from millrace.engine.enqueue import Receipt
 from millrace.engine.status import MessageStatus
 from millrace.model.message import Draft
 from millrace.signatures import ChallengeResponse, Verified, WebhookRequest, idempotency_key, retained_headers
-from millrace.webhooks.authenticate import answer_question, authenticate_webhook, signed_question, signed_request
+from millrace.webhooks.authenticate import answer_question, authenticate_webhook, signed_question
 from millrace.webhooks.endpoint import Ingress, WebhookEndpoint
-from millrace.webhooks.errors import CommandFailed
-from millrace.webhooks.request import WebhookCall
+from millrace.webhooks.sync_commands import run_at_once
 
 DEFAULT_CONTENT_TYPE = "application/json"
 #: Bytes of headers that are kept with a message; they count towards its write units.
@@ -38,7 +36,7 @@ class IngressOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IngressResult:
-    """What became of a call, and what to tell its sender."""
+    """What became of a call, and what its sender is answered."""
 
     result: IngressOutcome
     receipt: Receipt | None = None
@@ -48,42 +46,44 @@ class IngressResult:
 
 
 def accept(
-    ingress: Ingress, endpoint: WebhookEndpoint, tenant: str | None, call: WebhookCall, correlation_id: str
+    ingress: Ingress, endpoint: WebhookEndpoint, tenant: str, request: WebhookRequest, correlation_id: str
 ) -> IngressResult:
-    """Take one call through its door. Once this returns a receipt, the message is the queue's.
+    """Take one request to its endpoint. Once this returns a receipt, the message is the queue's.
 
     Raises SignatureInvalid and ConfigurationMissing (nothing was read), InvalidMessage, QueueFull and
     StoreUnavailable (nothing was accepted, or repeat it: the idempotency key holds).
     """
     now = ingress.runtime.clock()
-    request = signed_request(endpoint, call, call.body(endpoint.body_limit))
     if request.method != "POST":
         return IngressResult(IngressOutcome.ANSWERED, answer=answer_question(endpoint, request, ingress.secrets, now))
     proof = authenticate_webhook(endpoint, request, ingress.secrets, now)
     secret = proof.secret_name if proof else ""
     if answer := signed_question(endpoint, request, proof):
         return IngressResult(IngressOutcome.ANSWERED, answer=answer, secret=secret)
-    draft = _draft(endpoint, call, request, correlation_id)
+    draft = _draft(endpoint, request, correlation_id)
     definition = endpoint.definition
     if definition is None:
-        return IngressResult(IngressOutcome.RAN, value=_run(ingress, endpoint, draft, request), secret=secret)
-    queue = ingress.queue(tenant, definition)
+        value = run_at_once(endpoint.webhook, draft, now, request.document, ingress.run_command)
+        return IngressResult(IngressOutcome.RAN, value=value, secret=secret)
+    queue = ingress.runtime.queue(tenant, definition.spec)
     own_key = fit_key(_own_key(endpoint, request, proof), IDEMPOTENCY_KEY_BYTES)
-    receipt = admit_and_enqueue(queue, definition, draft, fallback_key=own_key, document=request.document)
+    receipt = admission.accept(queue, definition, draft, fallback_key=own_key, document=request.document)
+    return IngressResult(_outcome(receipt), receipt, secret=secret)
+
+
+def _outcome(receipt: Receipt) -> IngressOutcome:
     if receipt.status is MessageStatus.FILTERED:
-        return IngressResult(IngressOutcome.FILTERED, receipt, secret=secret)
-    return IngressResult(
-        IngressOutcome.DUPLICATE if receipt.duplicate else IngressOutcome.ACCEPTED, receipt, secret=secret
-    )
+        return IngressOutcome.FILTERED
+    return IngressOutcome.DUPLICATE if receipt.duplicate else IngressOutcome.ACCEPTED
 
 
-def _draft(endpoint: WebhookEndpoint, call: WebhookCall, request: WebhookRequest, correlation_id: str) -> Draft:
+def _draft(endpoint: WebhookEndpoint, request: WebhookRequest, correlation_id: str) -> Draft:
     kept = retained_headers(endpoint.scheme, request.headers)
     content_type = ", ".join(request.headers.all("content-type"))[:256]
     return Draft(
         request.body,
         content_type=_sendable(content_type) or DEFAULT_CONTENT_TYPE,
-        headers=webhook_headers(_fitting(kept), _sendable(call.source_ip)[:64]),
+        headers=webhook_headers(_fitting(kept), _sendable(request.source_ip)[:64]),
         correlation_id=correlation_id,
         source=f"{WEBHOOK}{endpoint.name}",
     )
@@ -112,17 +112,3 @@ def _own_key(endpoint: WebhookEndpoint, request: WebhookRequest, proof: Verified
     if endpoint.scheme is None or proof is None:
         return f"unsigned:sha256:{hashlib.sha256(request.body).hexdigest()}"
     return idempotency_key(endpoint.scheme, request, proof)
-
-
-def _run(ingress: Ingress, endpoint: WebhookEndpoint, draft: Draft, request: WebhookRequest) -> Any:
-    """Run the command of a webhook without a queue; its sender waits."""
-    target, message_type = endpoint.webhook.target, endpoint.webhook.message_type
-    run = ingress.run_command
-    if target is None or target.kind is not TargetKind.COMMAND or message_type is None or run is None:
-        raise CommandFailed(target.name if target else "", "only a registered command can run at once")
-    given = target.render(typed_draft(message_type, draft, ingress.runtime.clock(), request.document))
-    try:
-        return run(target.name, given, draft.correlation_id or "")
-    except Exception as exc:
-        # Whatever a command raises is a fault of ours: the sender may try again.
-        raise CommandFailed(target.name, type(exc).__name__) from exc

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from millrace.http.errors import MethodNotAllowed
 from millrace.signatures import (
     ChallengeResponse,
     SecretSource,
@@ -14,19 +15,12 @@ from millrace.signatures import (
     challenge,
     handshake,
 )
-from millrace.webhooks.errors import MethodNotAllowed
-from millrace.webhooks.request import WebhookCall
 
 if TYPE_CHECKING:
     from millrace.webhooks.endpoint import WebhookEndpoint
 
-
-def signed_request(endpoint: WebhookEndpoint, call: WebhookCall, body: bytes) -> WebhookRequest:
-    """The call as its provider signed it: where the definition names a public address, that one was signed."""
-    address = endpoint.webhook.public_url or call.url
-    if call.query and "?" not in address:
-        address = f"{address}?{call.query}"
-    return WebhookRequest(call.method, address, call.path, call.query, call.headers, body)
+#: `GET` is for the questions of some providers, and only where they ask one.
+ALLOWED = ("POST",)
 
 
 def answer_question(
@@ -35,7 +29,7 @@ def answer_question(
     """The answer to a provider's unsigned GET. Raises MethodNotAllowed where that is no question of its provider."""
     scheme = endpoint.scheme
     if request.method != "GET" or scheme is None or scheme.challenge is None or scheme.challenge.signed:
-        raise MethodNotAllowed
+        raise MethodNotAllowed(request.method, ALLOWED)
     tokens = endpoint.tokens(now)
     references = tokens or endpoint.references(now)
 
@@ -50,7 +44,7 @@ def answer_question(
             raise
         answer = ask()
     if answer is None:
-        raise MethodNotAllowed
+        raise MethodNotAllowed(request.method, ALLOWED)
     return answer
 
 

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from millrace.engine.queue import Queue, Runtime
-from millrace.model.errors import NotFound
-from millrace.model.queue_spec import MAX_BODY_BYTES
-from millrace.signatures import Scheme, SecretSource, scheme_from
-from millrace.webhooks.errors import UnknownWebhook
+from millrace.engine.queue import Runtime
+from millrace.model.errors import BodyTooLarge, MillraceError, NotFound
+from millrace.model.queue_spec import MAX_BODY_BYTES, TENANT
+from millrace.signatures import Scheme, SecretSource, WebhookRequest, scheme_from
 
 if TYPE_CHECKING:
     from millrace.definitions import Definitions, QueueDefinition, WebhookDefinition
 
 #: Runs a command by name, with its rendered input and the call's correlation id; gives what JSON can carry.
 RunCommand = Callable[[str, Mapping[str, Any], str], Any]
+
+
+PREFIX = "hook"
+
+
+class UnknownWebhook(MillraceError):
+    """No webhook has that address."""
+
+    code = "unknown_webhook"
+
+    def __init__(self) -> None:
+        super().__init__("There is no webhook at this address.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +55,19 @@ class WebhookEndpoint:
     def overload_status(self) -> int:
         return self.scheme.facts.overload_status if self.scheme else 503
 
+    def signed(self, request: WebhookRequest) -> WebhookRequest:
+        """The request as its provider signed it: where the definition names a public address, that one was signed.
+
+        Raises BodyTooLarge for what is above the queue's own limit.
+        """
+        if len(request.body) > self.body_limit:
+            raise BodyTooLarge(len(request.body), self.body_limit)
+        public = self.webhook.public_url
+        if public is None:
+            return request
+        query = f"?{request.query}" if request.query and "?" not in public else ""
+        return replace(request, url=f"{public}{query}")
+
     def references(self, now: int) -> list[str]:
         """The secrets that count now, by reference."""
         moment = datetime.fromtimestamp(now / 1000, UTC)
@@ -57,7 +81,7 @@ class WebhookEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class Ingress:
-    """Every door of a deployment, and what is behind them. One for each process."""
+    """Every webhook of a deployment, and what is behind them. One for each process."""
 
     definitions: Definitions
     runtime: Runtime
@@ -65,6 +89,15 @@ class Ingress:
     default_tenant: str = "default"
     run_command: RunCommand | None = None
     _endpoints: dict[str, WebhookEndpoint] = field(default_factory=dict, init=False, repr=False)
+
+    def endpoint_at(self, path: str) -> tuple[str, WebhookEndpoint]:
+        """Whose webhook a path names, and which: `…/hook/{name}` or `…/hook/{tenant}/{name}`. Raises UnknownWebhook."""
+        match path.strip("/").split("/"):
+            case [*_, prefix, name] if prefix == PREFIX:
+                return self.default_tenant, self.endpoint(name)
+            case [*_, prefix, tenant, name] if prefix == PREFIX and TENANT.fullmatch(tenant):
+                return tenant, self.endpoint(name)
+        raise UnknownWebhook
 
     def endpoint(self, name: str) -> WebhookEndpoint:
         """The webhook of that name. Raises UnknownWebhook."""
@@ -79,6 +112,3 @@ class Ingress:
             queue = None if webhook.queue is None else self.definitions.queue(webhook.queue)
             endpoint = self._endpoints[name] = WebhookEndpoint(webhook, scheme, queue)
         return endpoint
-
-    def queue(self, tenant: str | None, definition: QueueDefinition) -> Queue:
-        return self.runtime.queue(tenant or self.default_tenant, definition.spec)

@@ -1,20 +1,36 @@
-"""The whole way of a call, with an answer for whatever happens on it."""
+"""The whole way of a call, with an answer for whatever happens on it, in the form that API Gateway takes."""
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from dataclasses import dataclass
 from typing import Any
 
 from millrace.engine.drafts import correlation_id as normalised
+from millrace.engine.enqueue import Receipt
+from millrace.http.errors import MethodNotAllowed
+from millrace.http.problems import problem
 from millrace.model.errors import MillraceError, QueueFull
-from millrace.model.queue_spec import MAX_BODY_BYTES
 from millrace.signatures import SignatureInvalid
-from millrace.webhooks.accept import IngressResult, accept
+from millrace.webhooks.accept import IngressOutcome, IngressResult, accept
 from millrace.webhooks.endpoint import Ingress, WebhookEndpoint
-from millrace.webhooks.request import correlation_header, read_call
-from millrace.webhooks.responses import Response, answer, refusal
+from millrace.webhooks.request import correlation_header, read_request
 
+CORRELATION_ID = "X-Correlation-Id"
 SHED, REFUSED, FAILED = "shed", "refused", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An HTTP answer."""
+
+    status: int
+    headers: dict[str, str]
+    body: str = ""
+
+    def as_event(self) -> dict[str, Any]:
+        return {"statusCode": self.status, "headers": self.headers, "body": self.body, "isBase64Encoded": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +38,7 @@ class Served:
     """An answer, and what a log and a metric may say about it: names and counts, nothing that a sender wrote."""
 
     response: Response
-    outcome: str  #: a Result, or shed (no room), refused (the sender's fault), failed (ours)
+    outcome: str  #: an IngressOutcome, or shed (no room), refused (the sender's fault), failed (ours)
     correlation_id: str
     webhook: str = ""  #: empty where no webhook of ours was called
     queue: str = ""
@@ -37,32 +53,28 @@ def serve(ingress: Ingress, event: Any) -> Served:
     correlation_id = normalised(correlation_header(event), ingress.runtime.entropy)
     endpoint: WebhookEndpoint | None = None
     try:
-        call = read_call(event)
-        call.demand_size(MAX_BODY_BYTES)
-        tenant, name = call.address()
-        endpoint = ingress.endpoint(name)
-        outcome = accept(ingress, endpoint, tenant, call, correlation_id)
-        return _served(endpoint, outcome, answer(endpoint, outcome, correlation_id), correlation_id)
-    except MillraceError as error:
-        return _refused(endpoint, error, correlation_id)
+        request = read_request(event)
+        tenant, endpoint = ingress.endpoint_at(request.path)
+        result = accept(ingress, endpoint, tenant, endpoint.signed(request), correlation_id)
+        return _accepted(endpoint, result, correlation_id)
     except Exception as error:  # noqa: BLE001 (the last line: a sender must get a 5xx, not a broken connection)
         return _refused(endpoint, error, correlation_id)
 
 
-def _served(endpoint: WebhookEndpoint, outcome: IngressResult, response: Response, correlation_id: str) -> Served:
+def _accepted(endpoint: WebhookEndpoint, result: IngressResult, correlation_id: str) -> Served:
     return Served(
-        response,
-        outcome.result.value,
+        _answer(endpoint, result, correlation_id),
+        result.result.value,
         correlation_id,
         webhook=endpoint.name,
         queue=endpoint.webhook.queue or "",
-        message_id=outcome.receipt.message_id if outcome.receipt else "",
-        secret=outcome.secret,
+        message_id=result.receipt.message_id if result.receipt else "",
+        secret=result.secret,
     )
 
 
 def _refused(endpoint: WebhookEndpoint | None, error: Exception, correlation_id: str) -> Served:
-    response = refusal(endpoint, error, correlation_id)
+    response = _refusal(endpoint, error, correlation_id)
     ours = response.status >= 500 and not isinstance(error, QueueFull)
     outcome = SHED if isinstance(error, QueueFull) else FAILED if ours else REFUSED
     reason = error.code if isinstance(error, MillraceError) else "internal"
@@ -77,3 +89,54 @@ def _refused(endpoint: WebhookEndpoint | None, error: Exception, correlation_id:
         reason=reason,
         error=error if ours else None,
     )
+
+
+def _answer(endpoint: WebhookEndpoint, result: IngressResult, correlation_id: str) -> Response:
+    """The answer to a call that was not refused."""
+    if result.answer is not None:
+        given = result.answer
+        return Response(given.status, {**given.headers, CORRELATION_ID: correlation_id}, given.body.decode("utf-8"))
+    if result.receipt is None:
+        return _json(200, {"result": result.value}, correlation_id)
+    receipt = result.receipt
+    headers = {"Location": f"/v1/queues/{endpoint.webhook.queue}/messages/{receipt.message_id}"}
+    status = 200 if result.result is IngressOutcome.DUPLICATE and receipt.status.ended else endpoint.success_status
+    return _json(status, _document(receipt), correlation_id, headers)
+
+
+def _document(receipt: Receipt) -> dict[str, Any]:
+    """The receipt; of a message that has ended also how, and what it gave where that was kept."""
+    document: dict[str, Any] = {
+        "queued": not receipt.status.ended,
+        "message_id": receipt.message_id,
+        "idempotency_key": receipt.idempotency_key,
+    }
+    if receipt.duplicate:
+        document["duplicate"] = True
+    if receipt.status.ended:
+        document["status"] = receipt.status.value
+    if receipt.result:
+        try:
+            document["result"] = json.loads(receipt.result)
+        except (ValueError, RecursionError):
+            document["result_base64"] = b64encode(receipt.result).decode("ascii")
+    return document
+
+
+def _refusal(endpoint: WebhookEndpoint | None, error: Exception, correlation_id: str) -> Response:
+    """The answer to a refused call. Overload speaks the provider's own dialect."""
+    described = problem(error, correlation_id)
+    status, document, headers = described.status, described.document, described.headers
+    if isinstance(error, QueueFull) and endpoint is not None:
+        status = endpoint.overload_status
+        document = {**document, "status": status}
+    if isinstance(error, MethodNotAllowed):
+        headers = {**headers, "Allow": ", ".join(error.allowed)}
+    return Response(status, headers, json.dumps(document))
+
+
+def _json(status: int, document: dict[str, Any], correlation_id: str, more: dict[str, str] | None = None) -> Response:
+    headers = {CORRELATION_ID: correlation_id, **(more or {})}
+    if status == 204:
+        return Response(status, headers)
+    return Response(status, {"Content-Type": "application/json", **headers}, json.dumps(document))

@@ -7,11 +7,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from millrace.admission.typed_message import ParseBody, typed_draft
+from millrace.definitions import TargetKind, WebhookDefinition
+from millrace.model.errors import MillraceError
+from millrace.model.message import Draft
+
 if TYPE_CHECKING:
     from millrace.webhooks.endpoint import RunCommand
     from millrace.worker import Context
 
 log = logging.getLogger("millrace.webhooks")
+
+
+class CommandFailed(MillraceError):
+    """The command of a synchronous webhook did not succeed: a fault of ours."""
+
+    code = "internal"
+
+    def __init__(self, command: str, cause: str) -> None:
+        self.command = command
+        self.cause = cause  #: the type of what was raised; its text may hold anything
+        super().__init__("The command did not succeed.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +43,19 @@ class CallContext:
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
         return logging.LoggerAdapter(log, {"correlation_id": self.correlation_id})
+
+
+def run_at_once(webhook: WebhookDefinition, draft: Draft, now: int, document: ParseBody, run: RunCommand | None) -> Any:
+    """Run the command of a webhook without a queue. Raises InvalidMessage, ExpressionFailed or CommandFailed."""
+    target, message_type = webhook.target, webhook.message_type
+    if target is None or target.kind is not TargetKind.COMMAND or message_type is None or run is None:
+        raise CommandFailed(target.name if target else "", "only a registered command can run at once")
+    given = target.render(typed_draft(message_type, draft, now, document))
+    try:
+        return run(target.name, given, draft.correlation_id or "")
+    except Exception as exc:
+        # Whatever a command raises is a fault of ours: the sender may try again.
+        raise CommandFailed(target.name, type(exc).__name__) from exc
 
 
 def commands_of(listed: str) -> RunCommand:
