@@ -12,7 +12,7 @@ from typing import Any
 from millrace.model.errors import MillraceError
 from tests.webhooks.gate import endpoints, signed, v1, v2
 
-#: Doors whose refusals are our own fault by construction.
+#: Webhooks whose refusals are our own fault by construction.
 OUR_FAULT = ("Unset",)
 #: What a call may be answered with, whatever it is. Never 5xx: nothing a stranger sends is a fault of ours.
 ALLOWED = frozenset({200, 202, 204, 400, 401, 404, 405, 413, 422, 429})
@@ -56,7 +56,7 @@ def _scalar(rng: random.Random) -> bytes:
 
 
 def _signed(rng: random.Random, now: int) -> dict[str, Any]:
-    """A hostile body over a door's own signature."""
+    """A hostile body over a webhook's own signature."""
     names = [name for name in endpoints()["webhooks"] if name not in OUR_FAULT]
     body = rng.choice(list(_json_bodies(rng)))
     kind = rng.choice(
@@ -67,7 +67,7 @@ def _signed(rng: random.Random, now: int) -> dict[str, Any]:
     try:
         return shape(signed(rng.choice(names), body, now, headers=headers, delivery_id=f"d-{rng.random()}"))
     except (MillraceError, ValueError, TypeError, AttributeError, RecursionError):
-        # The signing side refuses to sign nonsense for some providers; the plain door takes it.
+        # The signing side refuses to sign nonsense for some providers; the plain webhook takes it.
         return shape(signed("Generic", body, now, headers={"content-type": "application/json"}))
 
 

@@ -17,13 +17,11 @@ from millrace.aws.blobs import S3Blobs
 from millrace.engine.queue import Runtime
 from millrace.engine.status import status
 from millrace.model.body import read_body
-from millrace.model.errors import StoreUnavailable
 from millrace.stores.dynamodb.client import TableNames
-from millrace.stores.dynamodb.retrying_client import ConditionFailed, Declined, NeverSent, NoAnswer, RetryingClient
 from millrace.stores.memory.queue import MemoryStore
 from tests.conftest import Clock
 from tests.webhooks.gate import Gate, open_gate
-from tests.webhooks.test_ingress_events import SECRETS
+from tests.webhooks.test_serve_events import SECRETS
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("boto3", "botocore.session", "botocore.client", "pynamodb", "lark", "cel", "celpy", "pydantic", "pyspark")
@@ -79,49 +77,3 @@ def test_bucket_that_does_not_take_a_body_is_our_fault(
         answer = gate.send("Binary", body, headers={"content-type": "application/octet-stream"})
         assert (answer.status, answer.json["code"]) == (503, "store_unavailable")
         assert "missing" not in answer.text
-
-
-# -- what `Calls` makes of the lean client's errors ----------------------------------------------------------------
-class Scripted:
-    """A client that does what it is told, one step a call."""
-
-    def __init__(self, *steps: Any) -> None:
-        self._steps = list(steps)
-
-    def put_item(self, **_arguments: Any) -> Any:
-        step = self._steps.pop(0)
-        if isinstance(step, Exception):
-            raise step
-        return step
-
-
-def _calls(*steps: Any) -> RetryingClient:
-    return RetryingClient(Scripted(*steps), sleep=lambda _seconds: None, chance=lambda: 0.0)  # type: ignore[arg-type]
-
-
-def _declined(code: str, status: int = 400) -> Declined:
-    return Declined(
-        {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}, "Item": {"a": {"N": "1"}}}
-    )
-
-
-@pytest.mark.parametrize("error", [NoAnswer("x"), NeverSent("x"), _declined("ThrottlingException"), _declined("", 502)])
-def test_silence_and_throttling_are_tried_again(error: Exception) -> None:
-    assert _calls(error, {"ok": 1}).send("put_item") == {"ok": 1}
-
-
-@pytest.mark.parametrize(("error", "known"), [(NoAnswer("x"), False), (NeverSent("x"), True)])
-def test_write_that_must_not_happen_twice_is_repeated_only_if_it_never_left(error: Exception, known: bool) -> None:
-    calls = _calls(error, {"ok": 1})
-    if known:
-        assert calls.send("put_item", repeatable=False) == {"ok": 1}
-    else:
-        with pytest.raises(StoreUnavailable, match="may have happened"):
-            calls.send("put_item", repeatable=False)
-
-
-def test_condition_that_fails_after_silence_says_so() -> None:
-    with pytest.raises(ConditionFailed) as caught:
-        _calls(NoAnswer("x"), _declined("ConditionalCheckFailedException")).send("put_item")
-    assert caught.value.after_no_answer
-    assert caught.value.item == {"a": {"N": "1"}}

@@ -1,4 +1,4 @@
-"""A webhook that is accepted: what its sender is told, what is stored, what a repeat gets."""
+"""A webhook that is accepted: what its sender is answered, what is stored, what a repeat gets."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def read(name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def gate(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """The shipped application, and the doors of the tests for what it does not use."""
+    """The shipped application, and the webhooks of the tests for what it does not use."""
     compiled = json.loads((ROOT / "infra" / "definitions.json").read_text("utf-8"))
     merged = {part: {**endpoints()[part], **compiled[part]} for part in ("queues", "webhooks")}
     secrets = SecretSource(bench.clock, environ=SECRETS)
@@ -95,7 +95,7 @@ def test_binary_body_is_kept_whole(gate: Gate) -> None:
 def test_function_starts_from_its_environment_alone(
     engine_url: str, tables: TableNames, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As deployed: settings, definitions, secrets and endpoint from variables, the lean client on DynamoDB Local."""
+    """As deployed: settings, definitions, secrets and endpoint from variables, the minimal client on DynamoDB Local."""
     for name, value in {
         **SECRETS,
         "QUEUE_TABLE": tables.queue,

@@ -1,4 +1,4 @@
-"""The lean client over TLS: it talks to whom it trusts, under the name that it asked for, and to nobody else."""
+"""The minimal client over TLS: it talks to whom it trusts, under the name that it asked for, and to nobody else."""
 
 from __future__ import annotations
 

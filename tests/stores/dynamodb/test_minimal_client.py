@@ -1,4 +1,4 @@
-"""The lean client: botocore's signer as its oracle, DynamoDB Local as its engine, a rude server for the rest."""
+"""The minimal client: botocore's signer as its oracle, DynamoDB Local as its engine, a rude server for the rest."""
 
 from __future__ import annotations
 

@@ -1,0 +1,124 @@
+"""Who may call a webhook: every scheme, the questions of providers, the windows of secrets."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from millrace.definitions import Definitions
+from millrace.signatures import PRESETS, WebhookRequest
+from tests.webhooks.gate import DOMAIN, OLD_SECRET, SECRET, Gate, endpoints, signed, v2, with_headers
+
+ENDPOINTS = {
+    "github": "GitHub", "pagerduty": "PagerDuty", "stripe": "Stripe", "slack": "Slack", "zoom": "Zoom",
+    "twitch": "Twitch", "shopify": "Shopify", "linear": "Linear", "standard_webhooks": "Standard", "svix": "Svix",
+    "meta": "Meta", "x": "X", "twilio": "Twilio", "square": "Square",
+}  # fmt: skip
+BODY = b'{"id": "evt_1", "type": "t", "created": 1, "data": {"object": {"customer": "c"}}, "event": {"id": "e"}}'
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+def test_every_provider_has_a_endpoint_here() -> None:
+    assert set(ENDPOINTS) == set(PRESETS)
+
+
+@pytest.mark.parametrize("endpoint", sorted({*ENDPOINTS.values(), "Generic"}))
+def test_every_scheme_opens_its_endpoint_and_a_changed_body_does_not(gate: Gate, endpoint: str) -> None:
+    headers, body = (FORM, b"a=1&b=2") if endpoint == "Twilio" else (None, BODY)
+    request = signed(endpoint, body, gate.now(), headers=headers)
+    changed = v2(WebhookRequest(request.method, request.url, request.path, request.query, request.headers, body + b" "))
+    refused = gate.call(changed)
+    assert refused.status == 401
+    document = refused.json
+    assert document.pop("correlation_id") == refused.headers["X-Correlation-Id"]
+    assert document == {
+        "type": "urn:millrace:signature_invalid",
+        "title": "The request could not be authenticated",
+        "status": 401,
+        "code": "signature_invalid",
+        "detail": "The request could not be authenticated.",
+    }
+    assert refused.headers["Content-Type"] == "application/problem+json"
+    assert gate.call(v2(request)).status in (200, 202, 204)
+
+
+def test_refusals_look_the_same_whatever_was_wrong(gate: Gate) -> None:
+    good = signed("Stripe", BODY, gate.now())
+    old = signed("Stripe", BODY, gate.now() - 301_000)
+    new = signed("Stripe", BODY, gate.now() + 301_000)
+    other = signed("Stripe", BODY, gate.now(), secret="whsec_other")
+    bare = with_headers(good, {"stripe-signature": ""})
+    twice = with_headers(good, {"stripe-signature": ",".join([*good.headers.all("stripe-signature")] * 2)})
+    answers = [gate.call(v2(request)) for request in (old, new, other, bare, twice)]
+    assert {answer.status for answer in answers} == {401}
+    documents = [{name: value for name, value in answer.json.items() if name != "correlation_id"} for answer in answers]
+    assert all(document == documents[0] for document in documents)
+
+
+def test_secret_that_is_not_configured_fails_closed_and_is_our_fault(gate: Gate) -> None:
+    request = signed("Unset", BODY, gate.now(), secret=SECRET)
+    answer = gate.call(v2(request))
+    assert (answer.status, answer.json["code"]) == (500, "configuration_missing")
+    assert "HOOK_SECRET" not in answer.text
+
+
+def _get(endpoint: str, query: str) -> dict[str, Any]:
+    url = f"https://{DOMAIN}/hook/{endpoint}?{query}"
+    return v2(WebhookRequest.build("GET", url))
+
+
+def test_meta_asks_with_a_get_and_a_token(gate: Gate) -> None:
+    query = "hub.mode=subscribe&hub.verify_token={}&hub.challenge=1158201444"
+    answer = gate.call(_get("Meta", query.format("mill-race-token")))
+    assert (answer.status, answer.text) == (200, "1158201444")
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert gate.call(_get("Meta", query.format("wrong"))).status == 401
+    assert gate.call(_get("Meta", query.format(""))).status == 401
+    assert gate.call(_get("Meta", "hub.mode=unsubscribe")).status == 405
+
+
+def test_x_asks_with_a_get_and_gets_a_proof(gate: Gate) -> None:
+    answer = gate.call(_get("X", "crc_token=challenge_string&nonce=x"))
+    assert answer.status == 200
+    assert answer.json["response_token"].startswith("sha256=")
+    assert len(base64.b64decode(answer.json["response_token"][7:])) == 32
+
+
+def test_signed_challenges_are_answered_and_not_queued(gate: Gate) -> None:
+    slack = gate.send("Slack", b'{"type": "url_verification", "challenge": "3eZbrw1aB"}')
+    assert (slack.status, slack.json) == (200, {"challenge": "3eZbrw1aB"})
+    zoom = gate.send("Zoom", b'{"event": "endpoint.url_validation", "payload": {"plainToken": "qgg8"}}')
+    assert (zoom.status, zoom.json["plainToken"], len(zoom.json["encryptedToken"])) == (200, "qgg8", 64)
+    twitch = gate.send("Twitch", b'{"challenge": "pogchamp-kappa-360noscope", "subscription": {}}')
+    assert (twitch.status, twitch.text) == (200, "pogchamp-kappa-360noscope")
+    unsigned = signed("Slack", b'{"type": "url_verification", "challenge": "x"}', gate.now(), secret="whsec_wrong")
+    assert gate.call(v2(unsigned)).status == 401
+    assert gate.queue("Events").state(fresh=True).arrived == 0
+
+
+def _with_window(gate: Gate, endpoint: str, change: Any) -> Gate:
+    compiled = copy.deepcopy(endpoints())
+    change(compiled["webhooks"][endpoint])
+    gate.ingress = replace(gate.ingress, definitions=Definitions(compiled))
+    return gate
+
+
+def test_secret_outside_its_window_opens_nothing(gate: Gate) -> None:
+    def retire_the_old(webhook: Any) -> None:
+        webhook["secrets"][1]["valid_until"] = "2026-12-31T00:00:00Z"
+
+    retired = _with_window(gate, "PagerDuty", retire_the_old)
+    assert retired.send("PagerDuty", BODY, secret=OLD_SECRET).status == 401
+    assert retired.send("PagerDuty", BODY).status == 202
+
+
+def test_verify_token_outside_its_window_answers_nothing(gate: Gate) -> None:
+    def retire(webhook: Any) -> None:
+        webhook["verify_token"]["valid_until"] = "2026-12-31T00:00:00Z"
+
+    query = "hub.mode=subscribe&hub.verify_token=mill-race-token&hub.challenge=1"
+    assert _with_window(gate, "Meta", retire).call(_get("Meta", query)).status == 500
