@@ -1,4 +1,4 @@
-"""`millrace check-history`: its exit codes, and what it prints. (More in tests/proofs/hammer/test_recording.py.)"""
+"""`millrace check-history`: its exit codes, and what it prints. (More in tests/history/test_reader.py.)"""
 
 from __future__ import annotations
 

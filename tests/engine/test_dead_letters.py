@@ -12,10 +12,9 @@ from millrace.engine.dead_letters import (
     purge_dead_letter,
     replay,
 )
-from millrace.engine.enqueue import enqueue, enqueue_all
+from millrace.engine.enqueue import enqueue_all
 from millrace.engine.finish import RunFailure, ack, nack
 from millrace.engine.inspect import list_claims, list_entries
-from millrace.engine.operate import purge_page
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, status
 from millrace.model.errors import InvalidCursor, InvalidField, NotFound
@@ -152,47 +151,3 @@ def test_a_purged_dead_letter_is_gone(bench: Bench, queue: Queue) -> None:
     for look in (purge_dead_letter, get_dead_letter):
         with pytest.raises(NotFound, match="dead letter"):
             look(queue, first.sk)
-
-
-def test_purging_a_queue_leaves_what_is_held_and_a_trace_of_the_rest(bench: Bench, queue: Queue) -> None:
-    ids = [r.message_id for r in enqueue_all(queue, [Draft(b"x")] * 60)]  # type: ignore[union-attr]
-    enqueue(queue, Draft(b"later", not_before=bench.clock() + 1_000))
-    held = claim(queue, owner="busy", limit=3).claims
-    position, removed, left = None, 0, 0
-    while True:
-        page = purge_page(queue, "ops", position)
-        removed, left, position = removed + page.removed, left + page.held, page.next
-        if position is None:
-            break
-    assert (removed, left) == (58, 3)
-    statuses = [status(queue, message_id).status for message_id in ids]
-    assert (statuses.count(MessageStatus.PURGED), statuses.count(MessageStatus.IN_FLIGHT)) == (57, 3)
-    assert ack(queue, [c.entry for c in held]) == [None] * 3
-    queue.runtime.credits.give_back()
-    assert queue.state(fresh=True).depth == 0
-
-
-def test_entries_and_claims_are_listed_page_by_page(bench: Bench, tenant: str) -> None:
-    queue = bench.queue(shards=3)
-    enqueue_all(queue, [Draft(b"%d" % n) for n in range(20)])
-    enqueue(queue, Draft(b"later", not_before=bench.clock() + 1_000))
-    claim(queue, owner="alice", limit=3)
-    claim(queue, owner="bob", limit=2)
-    ready, cursor = [], None
-    while True:
-        page = list_entries(queue, limit=7, cursor=cursor)
-        ready += page.items
-        cursor = page.next
-        if cursor is None:
-            break
-    assert len({entry.id for entry in ready}) == len(ready) == 20
-    assert len(list_entries(queue, "scheduled").items) == 1
-    holders = [entry.owner for entry in list_claims(queue).items]
-    assert (holders.count("alice"), holders.count("bob"), len(holders)) == (3, 2, 5)
-
-
-def test_an_unknown_message_is_not_found(bench: Bench, queue: Queue) -> None:
-    other = enqueue(bench.queue("Other"), Draft(b"x")).message_id
-    for message_id in ("nobody", other):
-        with pytest.raises(NotFound, match="message"):
-            status(queue, message_id)

@@ -1,9 +1,8 @@
-"""The minimal client: botocore's signer as its oracle, DynamoDB Local as its engine, a rude server for the rest."""
+"""The minimal client: DynamoDB Local as its engine, a rude server for the rest."""
 
 from __future__ import annotations
 
 import json
-import random
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -11,110 +10,17 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials as SdkCredentials
 
 from infra.local.dynamodb import REGION
 from millrace.stores.dynamodb import minimal_client as minimal_client_module
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.minimal_client import MinimalClient, minimal_client
 from millrace.stores.dynamodb.retrying_client import Declined, NeverSent, NoAnswer
-from millrace.stores.dynamodb.signing import CONTENT_TYPE, Credentials, Signer
+from millrace.stores.dynamodb.signing import Credentials
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
+
 LAMBDA = {**KEYS, "AWS_SESSION_TOKEN": "IQoJb3JpZ2luX2VjE//////////w==", "AWS_REGION": "eu-west-1"}
-
-
-class _At(SigV4Auth):
-    """botocore's signer at a moment of our choice."""
-
-    def __init__(self, credentials: SdkCredentials, region: str, stamp: str) -> None:
-        super().__init__(credentials, "dynamodb", region)
-        self.stamp = stamp
-
-    def add_auth(self, request: AWSRequest) -> None:
-        request.context["timestamp"] = self.stamp
-        self._modify_request_before_signing(request)
-        canonical = self.canonical_request(request)
-        self._inject_signature_to_request(request, self.signature(self.string_to_sign(request, canonical), request))
-
-
-def _botocore(host: str, region: str, target: str, body: bytes, keys: Credentials, stamp: str) -> dict[str, str]:
-    request = AWSRequest("POST", f"https://{host}/", headers={"Content-Type": CONTENT_TYPE, "X-Amz-Target": target})
-    request.data = body
-    request.headers["X-Amz-Date"] = stamp
-    _At(SdkCredentials(keys.access_key, keys.secret_key, keys.session_token or None), region, stamp).add_auth(request)
-    return dict(request.headers.items())
-
-
-def test_signature_is_the_one_that_botocore_makes() -> None:
-    rng = random.Random(7)
-    for number in range(300):
-        region = rng.choice(["eu-west-1", "us-east-1", "ap-southeast-2"])
-        host = rng.choice([f"dynamodb.{region}.amazonaws.com", "127.0.0.1:8000"])
-        token = rng.choice(["", "IQoJb3JpZ2luX2VjE//////////w==" * 8])
-        keys = Credentials(f"AKID{number}", rng.randbytes(20).hex(), token)
-        body = rng.randbytes(rng.choice([0, 1, 64, 4_000]))
-        target = rng.choice(["DynamoDB_20120810.PutItem", "DynamoDB_20120810.BatchExecuteStatement"])
-        ours = Signer(host, region).headers(target, body, keys, 1_772_442_847 + number * 40_000)
-        theirs = _botocore(host, region, target, body, keys, ours["x-amz-date"])
-        assert ours["authorization"] == theirs["Authorization"]
-
-
-def test_signing_key_changes_with_the_day_and_with_the_secret() -> None:
-    signer, keys = Signer("h", "r"), [Credentials("a", "one"), Credentials("a", "two")]
-    moments = [1_772_442_847, 1_772_442_847 + 86_400]
-    kept = [signer.headers("T", b"", key, at)["authorization"] for at in moments for key in keys]
-    fresh = [Signer("h", "r").headers("T", b"", key, at)["authorization"] for at in moments for key in keys]
-    assert kept == fresh
-    assert len(set(kept)) == 4
-
-
-def test_credentials_are_in_no_repr() -> None:
-    assert "hush" not in repr(Credentials("AKID", "hush", "hush"))
-
-
-# -- which client --------------------------------------------------------------------------------------------------
-def test_lambda_s_environment_gets_the_minimal_client() -> None:
-    client = minimal_client(LAMBDA)
-    assert isinstance(client, MinimalClient)
-    assert client._host == "dynamodb.eu-west-1.amazonaws.com"
-    assert client._tls is not None
-    assert client._tls.check_hostname
-
-
-def test_authorities_of_the_environment_are_the_ones_trusted(tmp_path: Path) -> None:
-    missing = str(tmp_path / "authorities.pem")
-    with pytest.raises(FileNotFoundError):
-        minimal_client({**LAMBDA, "AWS_CA_BUNDLE": missing})
-
-
-def test_credentials_are_read_anew_for_every_request() -> None:
-    environment = dict(LAMBDA)
-    client = minimal_client(environment)
-    assert isinstance(client, MinimalClient)
-    environment["AWS_SECRET_ACCESS_KEY"] = "rotated"
-    assert client._credentials().secret_key == "rotated"
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"AWS_REGION": ""},
-        {"AWS_ACCESS_KEY_ID": ""},
-        {"AWS_REGION": "cn-north-1"},
-        {"HTTPS_PROXY": "http://proxy"},
-        {"https_proxy": "http://proxy"},
-        {"AWS_USE_FIPS_ENDPOINT": "true"},
-        {"AWS_PROFILE": "mill"},
-    ],
-)
-def test_what_only_the_sdk_can_do_is_left_to_it(change: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
-    monkeypatch.setattr("millrace.stores.dynamodb.client.dynamodb_client", lambda: asked.append(True))
-    minimal_client({**LAMBDA, **change})
-    assert asked == [True]
 
 
 # -- a real engine -------------------------------------------------------------------------------------------------
@@ -123,55 +29,6 @@ def client(engine_url: str) -> Iterator[MinimalClient]:
     client = MinimalClient(engine_url, REGION, lambda: Credentials("local", "local"))
     yield client
     client.close()
-
-
-def test_bytes_come_back_as_bytes_and_an_attribute_called_b_as_itself(
-    client: MinimalClient, tables: TableNames, tenant: str
-) -> None:
-    item = {
-        "pk": {"S": tenant},
-        "sk": {"S": "minimal"},
-        "body": {"B": bytes(range(256))},
-        "empty": {"B": b""},
-        "B": {"S": "AAAA"},
-        "map": {"M": {"B": {"S": "text"}, "b": {"B": b"\x00"}}},
-        "many": {"L": [{"B": b"x"}, {"N": "1"}, {"S": "Mühle 🙂"}]},
-    }
-    client.put_item(TableName=tables.queue, Item=item)
-    found = client.get_item(TableName=tables.queue, Key={"pk": item["pk"], "sk": item["sk"]}, ConsistentRead=True)
-    assert found["Item"] == item
-
-
-def test_refusal_has_the_shape_that_botocore_gives_it(client: MinimalClient, tables: TableNames, tenant: str) -> None:
-    item = {"pk": {"S": tenant}, "sk": {"S": "taken"}}
-    put = {"TableName": tables.queue, "Item": item, "ConditionExpression": "attribute_not_exists(pk)"}
-    client.put_item(**put)
-    with pytest.raises(Declined) as caught:
-        client.put_item(**put, ReturnValuesOnConditionCheckFailure="ALL_OLD")
-    response = caught.value.response
-    assert response["Error"]["Code"] == "ConditionalCheckFailedException"
-    assert response["ResponseMetadata"]["HTTPStatusCode"] == 400
-    assert response["Item"] == item
-
-
-def test_connection_is_kept_and_used_again(client: MinimalClient, tables: TableNames, tenant: str) -> None:
-    get = {"TableName": tables.queue, "Key": {"pk": {"S": tenant}, "sk": {"S": "x"}}}
-    client.get_item(**get)
-    ((first, _),) = client._resting
-    client.get_item(**get)
-    ((second, _),) = client._resting
-    assert first is second
-
-
-def test_connection_that_rested_too_long_is_not_trusted(
-    client: MinimalClient, tables: TableNames, tenant: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    get = {"TableName": tables.queue, "Key": {"pk": {"S": tenant}, "sk": {"S": "x"}}}
-    client.get_item(**get)
-    ((first, _),) = client._resting
-    monkeypatch.setattr(minimal_client_module, "REST_S", 0.0)
-    client.get_item(**get)
-    assert client._resting[0][0] is not first
 
 
 # -- a rude server -------------------------------------------------------------------------------------------------
@@ -222,6 +79,97 @@ def talk() -> Iterator[Callable[..., MinimalClient]]:
     for server, client in opened:
         client.close()
         server.stop()
+
+
+# -- which client --------------------------------------------------------------------------------------------------
+def test_lambda_s_environment_gets_the_minimal_client() -> None:
+    client = minimal_client(LAMBDA)
+    assert isinstance(client, MinimalClient)
+    assert client._host == "dynamodb.eu-west-1.amazonaws.com"
+    assert client._tls is not None
+    assert client._tls.check_hostname
+
+
+def test_authorities_of_the_environment_are_the_ones_trusted(tmp_path: Path) -> None:
+    missing = str(tmp_path / "authorities.pem")
+    with pytest.raises(FileNotFoundError):
+        minimal_client({**LAMBDA, "AWS_CA_BUNDLE": missing})
+
+
+def test_credentials_are_read_anew_for_every_request() -> None:
+    environment = dict(LAMBDA)
+    client = minimal_client(environment)
+    assert isinstance(client, MinimalClient)
+    environment["AWS_SECRET_ACCESS_KEY"] = "rotated"
+    assert client._credentials().secret_key == "rotated"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"AWS_REGION": ""},
+        {"AWS_ACCESS_KEY_ID": ""},
+        {"AWS_REGION": "cn-north-1"},
+        {"HTTPS_PROXY": "http://proxy"},
+        {"https_proxy": "http://proxy"},
+        {"AWS_USE_FIPS_ENDPOINT": "true"},
+        {"AWS_PROFILE": "mill"},
+    ],
+)
+def test_what_only_the_sdk_can_do_is_left_to_it(change: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr("millrace.stores.dynamodb.client.dynamodb_client", lambda: asked.append(True))
+    minimal_client({**LAMBDA, **change})
+    assert asked == [True]
+
+
+def test_bytes_come_back_as_bytes_and_an_attribute_called_b_as_itself(
+    client: MinimalClient, tables: TableNames, tenant: str
+) -> None:
+    item = {
+        "pk": {"S": tenant},
+        "sk": {"S": "minimal"},
+        "body": {"B": bytes(range(256))},
+        "empty": {"B": b""},
+        "B": {"S": "AAAA"},
+        "map": {"M": {"B": {"S": "text"}, "b": {"B": b"\x00"}}},
+        "many": {"L": [{"B": b"x"}, {"N": "1"}, {"S": "Mühle 🙂"}]},
+    }
+    client.put_item(TableName=tables.queue, Item=item)
+    found = client.get_item(TableName=tables.queue, Key={"pk": item["pk"], "sk": item["sk"]}, ConsistentRead=True)
+    assert found["Item"] == item
+
+
+def test_refusal_has_the_shape_that_botocore_gives_it(client: MinimalClient, tables: TableNames, tenant: str) -> None:
+    item = {"pk": {"S": tenant}, "sk": {"S": "taken"}}
+    put = {"TableName": tables.queue, "Item": item, "ConditionExpression": "attribute_not_exists(pk)"}
+    client.put_item(**put)
+    with pytest.raises(Declined) as caught:
+        client.put_item(**put, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+    response = caught.value.response
+    assert response["Error"]["Code"] == "ConditionalCheckFailedException"
+    assert response["ResponseMetadata"]["HTTPStatusCode"] == 400
+    assert response["Item"] == item
+
+
+def test_connection_is_kept_and_used_again(client: MinimalClient, tables: TableNames, tenant: str) -> None:
+    get = {"TableName": tables.queue, "Key": {"pk": {"S": tenant}, "sk": {"S": "x"}}}
+    client.get_item(**get)
+    ((first, _),) = client._resting
+    client.get_item(**get)
+    ((second, _),) = client._resting
+    assert first is second
+
+
+def test_connection_that_rested_too_long_is_not_trusted(
+    client: MinimalClient, tables: TableNames, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get = {"TableName": tables.queue, "Key": {"pk": {"S": tenant}, "sk": {"S": "x"}}}
+    client.get_item(**get)
+    ((first, _),) = client._resting
+    monkeypatch.setattr(minimal_client_module, "REST_S", 0.0)
+    client.get_item(**get)
+    assert client._resting[0][0] is not first
 
 
 def test_connection_cut_before_the_answer_is_no_answer(talk: Callable[..., MinimalClient]) -> None:

@@ -88,7 +88,7 @@ def asked_singly(queue: Queue, ids: list[str]) -> dict[str, MessageStatus]:
     return found
 
 
-def test_every_phase_is_that_of_its_status(bench: Bench) -> None:
+def test_many_statuses_at_once_are_those_of_each(bench: Bench) -> None:
     queue = bench.queue()
     expected = {make(queue): status for status, make in EACH}
     ids = [*expected, "nobody", *expected]
@@ -197,3 +197,15 @@ def test_a_message_that_moves_between_the_reads_is_followed(
         still: MessageStatus.SCHEDULED,
     }
     assert store.happenings == []
+
+
+@pytest.fixture
+def queue(bench: Bench) -> Queue:
+    return bench.queue(delivery=RetryPolicy(max_attempts=1), lease_seconds=600)
+
+
+def test_an_unknown_message_is_not_found(bench: Bench, queue: Queue) -> None:
+    other = enqueue(bench.queue("Other"), Draft(b"x")).message_id
+    for message_id in ("nobody", other):
+        with pytest.raises(NotFound, match="message"):
+            status(queue, message_id)

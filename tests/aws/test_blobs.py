@@ -1,0 +1,44 @@
+"""Large bodies: to the bucket and back, boto3 imported only for them."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from millrace.aws.blobs import S3Blobs
+from millrace.engine.queue import Runtime
+from millrace.engine.status import status
+from millrace.model.body import read_body
+from millrace.stores.memory.queue import MemoryStore
+from tests.conftest import Clock
+from tests.webhooks.gate import Gate, open_gate
+
+
+def test_body_of_five_megabytes_goes_to_the_bucket_and_comes_back_whole(
+    clock: Clock, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = random.Random(5).randbytes(5_000_000)
+    with mock_aws():
+        where: Any = {"LocationConstraint": "eu-west-1"}
+        boto3.client("s3").create_bucket(Bucket="bodies", CreateBucketConfiguration=where)
+        gate = Gate(open_gate(Runtime(MemoryStore(), S3Blobs("bodies"), clock=clock), tenant), monkeypatch)
+        answer = gate.send("Binary", body, headers={"content-type": "application/octet-stream"})
+        queue = gate.queue("Blobs")
+        message = status(queue, answer.json["message_id"]).message
+        assert message.body.blob
+        assert read_body(message.body, queue.runtime.blobs) == body
+
+
+def test_bucket_that_does_not_take_a_body_is_our_fault(
+    clock: Clock, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with mock_aws():
+        gate = Gate(open_gate(Runtime(MemoryStore(), S3Blobs("missing"), clock=clock), tenant), monkeypatch)
+        body = random.Random(5).randbytes(100_000)
+        answer = gate.send("Binary", body, headers={"content-type": "application/octet-stream"})
+        assert (answer.status, answer.json["code"]) == (503, "store_unavailable")
+        assert "missing" not in answer.text

@@ -1,0 +1,119 @@
+"""Admission by credits: never more than max_depth unfinished messages, at little cost."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from millrace.engine.claim import claim
+from millrace.engine.enqueue import Receipt, enqueue, enqueue_all
+from millrace.engine.finish import ack
+from millrace.engine.queue import Queue
+from millrace.engine.sweep import sweep
+from millrace.model.clock import MINUTE
+from millrace.model.errors import MillraceError, QueueFull
+from millrace.model.message import Draft
+from millrace.model.queue_spec import Ordering, Retention
+from millrace.model.queue_state import GRANT_MINUTES, SKEW_MS
+from tests.conftest import Bench
+
+
+def entries(bench: Bench, queue: Queue) -> int:
+    return sum(len(bench.store.read_lane(pk, "", "~", 1_000).items) for pk in queue.partitions())
+
+
+def forget_grants(bench: Bench) -> None:
+    bench.clock.forward(GRANT_MINUTES * MINUTE + SKEW_MS)
+
+
+@pytest.mark.parametrize("ordering", [Ordering.UNORDERED, Ordering.FIFO])
+def test_many_senders_fill_a_queue_to_its_limit_and_not_one_further(bench: Bench, ordering: Ordering) -> None:
+    senders = [
+        bench.queue(runtime=bench.another_process(), ordering=ordering, retention=Retention(max_depth=100))
+        for _ in range(4)
+    ]
+    dice = random.Random(7)
+    refused = 0
+    for _ in range(400):
+        try:
+            enqueue(dice.choice(senders), Draft(b"x"))
+        except QueueFull:
+            refused += 1
+            bench.clock.forward(150)
+    assert entries(bench, senders[0]) == 100
+    assert refused == 300
+
+
+def test_room_made_by_endings_is_usable_at_once(bench: Bench) -> None:
+    queue = bench.queue(retention=Retention(max_depth=3))
+    enqueue_all(queue, [Draft(b"x")] * 3)
+    held = claim(queue, owner="w", limit=2).claims
+    ack(queue, [c.entry for c in held])
+    bench.clock.forward(150)
+    answers = enqueue_all(queue, [Draft(b"y")] * 3)
+    assert [isinstance(answer, Receipt) for answer in answers] == [True, True, False]
+
+
+def test_a_process_does_not_spend_credits_past_their_time(bench: Bench) -> None:
+    queue = bench.queue(retention=Retention(max_depth=1_000))
+    for _ in range(40):
+        enqueue(queue, Draft(b"x"))
+    survivor = bench.queue(runtime=bench.another_process(), retention=Retention(max_depth=1_000))
+    ack(survivor, [c.entry for c in claim(survivor, owner="w", limit=50).claims])
+    forget_grants(bench)
+    sweep(survivor)
+    enqueue(queue, Draft(b"x"))
+    assert queue.state(fresh=True).depth >= entries(bench, queue) == 1
+
+
+def test_a_flood_at_a_full_queue_does_not_ask_the_table_each_time(bench: Bench) -> None:
+    queue = bench.queue(retention=Retention(max_depth=1))
+    enqueue(queue, Draft(b"x"))
+    asked = 0
+    take_credits = bench.store.take_credits
+
+    def counting(*arguments):  # type: ignore[no-untyped-def]
+        nonlocal asked
+        asked += 1
+        return take_credits(*arguments)
+
+    bench.store.take_credits = counting  # type: ignore[method-assign]
+    for _ in range(50):
+        with pytest.raises(QueueFull):
+            enqueue(queue, Draft(b"x"))
+    assert asked == 1
+
+
+def test_sustained_traffic_costs_a_small_part_of_a_counter_write_a_message(bench: Bench) -> None:
+    queue = bench.queue()
+    asked = 0
+    take_credits = bench.store.take_credits
+
+    def counting(*arguments):  # type: ignore[no-untyped-def]
+        nonlocal asked
+        asked += 1
+        return take_credits(*arguments)
+
+    bench.store.take_credits = counting  # type: ignore[method-assign]
+    for _ in range(300):
+        enqueue(queue, Draft(b"x"))
+        bench.clock.forward(5)
+    assert asked <= 0.1 * 300
+
+
+def test_credits_given_back_make_the_depth_exact(bench: Bench) -> None:
+    queue = bench.queue()
+    for _ in range(20):
+        enqueue(queue, Draft(b"x"))
+    queue.runtime.credits.give_back()
+    assert queue.state(fresh=True).depth == 20
+    assert queue.state(fresh=True).arrived == 20
+
+
+def test_duplicates_take_no_room(bench: Bench) -> None:
+    queue = bench.queue(ordering=Ordering.FIFO, retention=Retention(max_depth=2))
+    answers: list[Receipt | MillraceError] = [enqueue(queue, Draft(b"x", idempotency_key="k")) for _ in range(5)]
+    assert sum(isinstance(a, Receipt) and a.duplicate for a in answers) == 4
+    enqueue(queue, Draft(b"y", idempotency_key="other"))
+    assert entries(bench, queue) == 2

@@ -1,0 +1,54 @@
+"""What an operator does to a queue: break a claim, purge."""
+
+from __future__ import annotations
+
+import pytest
+
+from millrace.engine.claim import claim
+from millrace.engine.enqueue import enqueue, enqueue_all
+from millrace.engine.finish import ack
+from millrace.engine.operate import break_claim, purge_page
+from millrace.engine.queue import Queue
+from millrace.engine.status import MessageStatus, status
+from millrace.model.errors import NotFound, StaleClaim
+from millrace.model.message import Draft
+from millrace.model.queue_spec import RetryPolicy
+from tests.conftest import Bench
+from tests.engine.steps import only, put_one
+
+
+def test_an_operator_can_break_a_claim_without_charging_an_attempt(bench: Bench) -> None:
+    queue = bench.queue()
+    message_id = put_one(queue)
+    held = only(claim(queue, owner="stuck"))
+    break_claim(queue, message_id)
+    (error,) = ack(queue, [held.entry])
+    assert isinstance(error, StaleClaim)
+    again = only(claim(queue, owner="w"))
+    assert (again.attempt, again.entry.version) == (1, 2)
+    ack(queue, [again.entry])
+    with pytest.raises(NotFound, match="claim on message"):
+        break_claim(queue, message_id)
+
+
+@pytest.fixture
+def queue(bench: Bench) -> Queue:
+    return bench.queue(delivery=RetryPolicy(max_attempts=1), lease_seconds=600)
+
+
+def test_purging_a_queue_leaves_what_is_held_and_a_trace_of_the_rest(bench: Bench, queue: Queue) -> None:
+    ids = [r.message_id for r in enqueue_all(queue, [Draft(b"x")] * 60)]  # type: ignore[union-attr]
+    enqueue(queue, Draft(b"later", not_before=bench.clock() + 1_000))
+    held = claim(queue, owner="busy", limit=3).claims
+    position, removed, left = None, 0, 0
+    while True:
+        page = purge_page(queue, "ops", position)
+        removed, left, position = removed + page.removed, left + page.held, page.next
+        if position is None:
+            break
+    assert (removed, left) == (58, 3)
+    statuses = [status(queue, message_id).status for message_id in ids]
+    assert (statuses.count(MessageStatus.PURGED), statuses.count(MessageStatus.IN_FLIGHT)) == (57, 3)
+    assert ack(queue, [c.entry for c in held]) == [None] * 3
+    queue.runtime.credits.give_back()
+    assert queue.state(fresh=True).depth == 0
