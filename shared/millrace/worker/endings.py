@@ -157,7 +157,7 @@ class Endings:
         """End the runs still going when the worker's time is over.
 
         They are released uncharged, unless the worker's time since `began` was mostly theirs: such a run would never
-        finish, and must not try for ever.
+        finish, and must not try again and again.
         """
         now = self._queue.now()
         runs = [run for run in self._pipeline.held() if self._pipeline.take(run, Stage.RUNNING)]

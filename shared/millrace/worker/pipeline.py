@@ -3,7 +3,7 @@
     BUFFERED ──► RUNNING ──► FINISHING ──► GONE
         └─────────────────────┘ └── an ack waits here for its batch
 
-Whoever moves a run to FINISHING (`take…`) owns its ending, and nobody else can take it then.
+Whoever moves a run to FINISHING (`take…`) owns its ending; no other thread can take it then.
 
 Everything is bounded: at most `concurrency` run, about two batches are buffered, and a fetch waits while more than
 a few batches of acks are unwritten.
@@ -163,7 +163,7 @@ class Pipeline:
             return True
 
     def take(self, run: Run, *expected: Stage) -> bool:
-        """Own the ending of a run; False when somebody else does already."""
+        """Own the ending of a run; False when another thread does already."""
         with self._lock:
             if run.stage not in expected:
                 return False
