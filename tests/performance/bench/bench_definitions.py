@@ -15,6 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.table import Column, Table
+
 from millrace.definitions import load
 
 COMPILED = Path("infra/definitions.json")
@@ -77,25 +80,42 @@ def microseconds(run: Callable[[], object]) -> float:
     return statistics.median(taken)
 
 
-def main() -> None:
-    print(f"Cold start, CPU ms (median of {PROCESSES} fresh processes; ratio to loading one queue)")
+def cold_starts() -> Table:
+    table = Table(title=f"Cold start (median of {PROCESSES} fresh processes)")
+    table.add_column("", no_wrap=True)
+    table.add_column("CPU ms", justify="right")
+    table.add_column("of loading one queue", justify="right")
     first: float | None = None
     for name, code in COLD.items():
         taken = milliseconds(code)
         first = first or taken
-        shown = "not installed" if taken is None or first is None else f"{taken:8.1f}   x {taken / first:5.1f}"
-        print(f"  {name:<58}{shown}")
+        shown = ("not installed", "") if taken is None or first is None else (f"{taken:.1f}", f"x {taken / first:.1f}")
+        table.add_row(name, *shown)
+    return table
+
+
+def per_message() -> Table:
     definitions = load(COMPILED)
     target = definitions.queue("WebhookIngress").targets[0]
     inputs = definitions.queue("Payments").targets[0].input
-    assert inputs is not None
-    print("Per message, µs")
-    print(f"  {'render a mapping of four fields (forms)':<58}{microseconds(lambda: target.render(MESSAGE)):8.1f}")
-    by_engine = microseconds(lambda: inputs["weekend"].evaluate(MESSAGE))
-    print(f"  {'one expression by the CEL engine':<58}{by_engine:8.1f}")
     message_type = definitions.queue("WebhookIngress").message_type
+    assert inputs is not None
     assert message_type is not None
-    print(f"  {'validate a message':<58}{microseconds(lambda: message_type.validate(MESSAGE)):8.1f}")
+    figures = {
+        "render a mapping of four fields (forms)": microseconds(lambda: target.render(MESSAGE)),
+        "one expression by the CEL engine": microseconds(lambda: inputs["weekend"].evaluate(MESSAGE)),
+        "validate a message": microseconds(lambda: message_type.validate(MESSAGE)),
+    }
+    table = Table("", Column("µs", justify="right"), title="For each message")
+    for name, taken in figures.items():
+        table.add_row(name, f"{taken:.1f}")
+    return table
+
+
+def main() -> None:
+    console = Console()
+    console.print(cold_starts())
+    console.print(per_message())
 
 
 if __name__ == "__main__":

@@ -23,6 +23,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.table import Column, Table
+
 from infra.local.dynamodb import CREDENTIALS, REGION
 from tests.engines import own_engine
 
@@ -111,10 +114,11 @@ def bench_cpu() -> float:
                 rounds.append((cpu_seconds(ours, numbers), cpu_seconds(bare, numbers)))
     mine, theirs = (statistics.median(column) * 1000 for column in zip(*rounds, strict=True))
     ratio = statistics.median(ours / bare for ours, bare in rounds)
-    print("CPU for one accepted webhook (1 KB, Stripe)          ms")
-    print(f"  whole handler, logs and metrics included        {mine:6.2f}")
-    print(f"  two bare boto3 put_item of the same items       {theirs:6.2f}")
-    print(f"  ratio                                           {ratio:6.2f}   aim: at most {CPU_AIM}\n")
+    table = Table("", Column("ms", justify="right"), title="CPU for one accepted webhook (1 KB, Stripe)")
+    table.add_row("whole handler, logs and metrics included", f"{mine:.2f}")
+    table.add_row("two bare boto3 put_item of the same items", f"{theirs:.2f}")
+    table.add_row(f"ratio (aim: at most {CPU_AIM})", f"{ratio:.2f}")
+    Console().print(table)
     return ratio
 
 
@@ -141,14 +145,14 @@ def bench_start() -> float:
     for folder in ("shared", "functions"):
         compileall.compile_dir(ROOT / folder, quiet=2)
     starts = [(_start(HANDLER), _start(BOTO3)) for _ in range(STARTS)]
-    print("Cold start, fresh process, .pyc present              ms    CPU ms")
+    columns = (Column(name, justify="right") for name in ("ms", "CPU ms"))
+    table = Table("", *columns, title="Cold start, fresh process, .pyc present")
     for name, side in (("handler, ready to serve", 0), ("import boto3 and one client", 1)):
         wall, cpu = (statistics.median(pair[side][kind] for pair in starts) * 1000 for kind in (0, 1))
-        print(f"  {name:<46}{wall:8.0f}  {cpu:8.0f}")
+        table.add_row(name, f"{wall:.0f}", f"{cpu:.0f}")
     ratio, cpu_ratio = (statistics.median(ours[kind] / bare[kind] for ours, bare in starts) for kind in (0, 1))
-    print(
-        f"  ratio                                         {ratio:8.2f}  {cpu_ratio:8.2f}   aim: at most {START_AIM}\n"
-    )
+    table.add_row(f"ratio (aim: at most {START_AIM})", f"{ratio:.2f}", f"{cpu_ratio:.2f}")
+    Console().print(table)
     return max(ratio, cpu_ratio)
 
 

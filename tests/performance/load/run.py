@@ -34,6 +34,7 @@ from millrace.engine.status import MessageStatus, status
 from millrace.history.checker import Fault, HistoryRecord, Verdict, check_history
 from millrace.history.reader import LogRecords
 from millrace.model.ids import keyed_message_id
+from millrace.model.keys import END
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.memory.queue import MemoryBlobs
@@ -203,7 +204,7 @@ def _watch(
 
         followed = [pool.submit(follow, sender) for sender in senders]
         moved_at, ended, kill = time.monotonic(), 0, not given.no_kill and len(workers) > 1
-        while ended < given.messages and time.monotonic() - moved_at < STALLED_S:
+        while not _is_over(queue, senders) and time.monotonic() - moved_at < STALLED_S:
             state = queue.state(fresh=True)
             if state.done + state.dead > ended:
                 ended, moved_at = state.done + state.dead, time.monotonic()
@@ -212,7 +213,15 @@ def _watch(
                 workers[0].send_signal(signal.SIGKILL)
                 kill = False
             time.sleep(0.2)
+        progress.update(ending, completed=given.messages)
         return sum(future.result() for future in followed)
+
+
+def _is_over(queue: Queue, senders: list[subprocess.Popen[str]]) -> bool:
+    """Whether all is sent and no entry is left. The counters lag: a killed worker took some of them with it."""
+    if any(sender.poll() is None for sender in senders):
+        return False
+    return not any(queue.store.read_lane(pk, "A", END, 1).items for pk in queue.partitions())
 
 
 def _lines(stream: IO[str] | None) -> Iterator[str]:
