@@ -46,7 +46,7 @@ class Recorded:
     def records(self) -> list[HistoryRecord]:
         log = LogRecords()
         found = list(log.read("memory", self.lines))
-        assert (log.told, log.other, log.torn) == (len(self.lines), 0, [])
+        assert (log.recorded, log.other, log.torn) == (len(self.lines), 0, [])
         return found
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from millrace.signatures.secrets import Fetch, SecretMissing, StoreSilent
 
-#: Answers, as opposed to silence: waiting changes nothing.
+#: Answers that waiting does not change.
 _MISSING = (
     "ResourceNotFoundException",
     "ParameterNotFound",

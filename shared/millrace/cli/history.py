@@ -84,7 +84,9 @@ def _rows(verdict: Verdict) -> dict[str, int]:
 
 
 def _print(log: LogRecords, verdict: Verdict, *, complete: bool) -> None:
-    click.echo(f"{log.lines:,} lines: {log.told:,} of the history, {log.other:,} others, {len(log.torn):,} unreadable.")
+    click.echo(
+        f"{log.lines:,} lines: {log.recorded:,} of the history, {log.other:,} others, {len(log.torn):,} unreadable."
+    )
     print_table(("what", "count"), [{"what": name, "count": f"{count:,}"} for name, count in _rows(verdict).items()])
     for finding in verdict.findings:
         click.echo(f"{click.style(finding.fault.value, fg='red')}  {finding.message}: {finding.shown_by}")
@@ -93,14 +95,14 @@ def _print(log: LogRecords, verdict: Verdict, *, complete: bool) -> None:
         click.echo(f"Unfinished when the logs end: {', '.join(verdict.unfinished[:SHOWN])}{more}")
     for line in log.torn[:SHOWN]:
         click.echo(f"Unreadable: {line}", err=True)
-    if not log.told:
+    if not log.recorded:
         click.echo("No history was found: is LOG_HISTORY=1 set (the template's LogHistory)?", err=True)
 
 
 def _document(log: LogRecords, verdict: Verdict) -> dict[str, Any]:
     faults = {fault.value: verdict.count(fault) for fault in Fault}
     return {
-        "lines": {"read": log.lines, "history": log.told, "other": log.other, "unreadable": log.torn},
+        "lines": {"read": log.lines, "history": log.recorded, "other": log.other, "unreadable": log.torn},
         "accepted": verdict.accepted,
         "started": verdict.started,
         "done": verdict.done,

@@ -49,8 +49,8 @@ class HistoryRecord:
     key: str = ""  #: of an ordered queue: the line that the message stands in
     sequence: int | None = None  #: its number there; None where no order is promised
     tenant: str = ""
-    nonce: str = ""  #: an id may be used again once its window is over: tells its lives apart
-    sent: int | None = None  #: when the sender of an accepted message began; unless told, when it was accepted
+    nonce: str = ""  #: an id may be used again once its window is over: distinguishes its lives
+    sent: int | None = None  #: when the sender of an accepted message began; unless given, when it was accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Verdict:
     dead: int
     purged: int  #: removed by an operator
     unfinished: tuple[str, ...]  #: accepted or started, and not ended yet
-    unanswered: int  #: counted as done: an ack was sent, and its sender did not live to tell the answer
+    unanswered: int  #: counted as done: an ack was sent, and its sender did not live to record the answer
     repeats: int  #: runs of a message whose run before neither failed nor was given back: its worker was lost
     stale: int  #: refused for a stale claim, as they must be
     findings: tuple[BrokenPromise, ...]
@@ -177,7 +177,7 @@ def _verdict(lives: list[_Life], statuses: Mapping[str, str] | None, findings: l
 
 
 def _check_end(life: _Life, statuses: Mapping[str, str] | None) -> Iterator[BrokenPromise]:
-    """Accepted means: it ends. The table alone cannot tell a lost entry from a finished one: somebody must have
+    """Accepted means: it ends. The table alone cannot distinguish a lost entry from a finished one: somebody must have
     sent the ack."""
     status = life.status(statuses)
     accepted = life.of[HistoryEvent.ACCEPTED]

@@ -23,7 +23,7 @@ from millrace.model.message import Entry, Message
 from millrace.model.queue_spec import QueueSpec
 
 ACTION = "history"
-#: Of a nonce so much tells one life of an id from the next.
+#: This much of a nonce distinguishes one life of an id from the next.
 NONCE_HEAD = 8
 
 
@@ -42,7 +42,7 @@ class HistoryEvent(StrEnum):
 
 
 def to_standard_output(line: str) -> None:
-    """One write and a flush: a process killed right after it has told."""
+    """One write and a flush: what a process wrote before it was killed is there."""
     sys.stdout.write(line)
     sys.stdout.flush()
 
@@ -55,24 +55,24 @@ class HistoryLog:
 
     def accepted(self, tenant: str, spec: QueueSpec, at: int, messages: Iterable[Message]) -> None:
         """Messages that their senders have a receipt for."""
-        told: list[list[object]] = []
+        rows: list[list[object]] = []
         for message in messages:
             one: list[object] = [message.id, 0, message.nonce[:NONCE_HEAD]]
             if spec.ordering.ordered:
                 one += [group_of(message.place), int(order_of(message.place)), message.received_at]
-            told.append(one)
-        self._line(HistoryEvent.ACCEPTED, at, tenant, spec.name, "", told)
+            rows.append(one)
+        self._line(HistoryEvent.ACCEPTED, at, tenant, spec.name, "", rows)
 
     def happened(self, event: HistoryEvent, at: int, tenant: str, queue: str, entries: Sequence[Entry]) -> None:
         """What happened to claimed entries: one line for each owner, and nearly always there is one."""
         by_owner: dict[str, list[list[object]]] = {}
         for entry in entries:
             by_owner.setdefault(entry.owner, []).append([entry.id, entry.version, entry.nonce[:NONCE_HEAD]])
-        for owner, told in by_owner.items():
-            self._line(event, at, tenant, queue, owner, told)
+        for owner, rows in by_owner.items():
+            self._line(event, at, tenant, queue, owner, rows)
 
     def _line(
-        self, event: HistoryEvent, at: int, tenant: str, queue: str, owner: str, told: list[list[object]]
+        self, event: HistoryEvent, at: int, tenant: str, queue: str, owner: str, rows: list[list[object]]
     ) -> None:
         fields = {
             "action": ACTION,
@@ -81,7 +81,7 @@ class HistoryLog:
             "tenant": tenant,
             "queue": queue,
             "owner": owner,
-            "messages": told,
+            "messages": rows,
         }
         self._write(dumps(fields, separators=(",", ":")) + "\n")
 

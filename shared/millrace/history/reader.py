@@ -38,12 +38,12 @@ class LogRecords:
     """What was read of a log so far: count it after the last record was taken."""
 
     lines: int = 0
-    told: int = 0  #: lines that held records
+    recorded: int = 0  #: lines that held records
     torn: list[str] = field(default_factory=list)  #: lines that began as records and could not be read
 
     @property
     def other(self) -> int:
-        return self.lines - self.told - len(self.torn)
+        return self.lines - self.recorded - len(self.torn)
 
     def read(self, name: str, lines: Iterable[str]) -> Iterator[HistoryRecord]:
         """The records of one file, in its order. A last line without its end is left out: its writer was killed."""
@@ -57,7 +57,7 @@ class LogRecords:
                 if text.endswith("\n"):
                     self.torn.append(f"{name}:{number}: {type(error).__name__}: {error}")
                 continue
-            self.told += count if found else 0
+            self.recorded += count if found else 0
             yield from found
 
 
@@ -141,7 +141,7 @@ def _records_in(value: Any, depth: int = DEPTH) -> Iterator[HistoryRecord]:
 
 
 def _batch(fields: Mapping[str, Any]) -> Iterator[HistoryRecord]:
-    """The line of `recording.HistoryLog`: one event for several messages.
+    """The line of `history.log.HistoryLog`: one event for several messages.
 
     Every name comes up again and again, and is kept once.
     """

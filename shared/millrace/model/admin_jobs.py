@@ -1,9 +1,9 @@
 """Jobs: work over many dead letters or messages that goes on in slices, whoever runs it and however often it dies.
 
-    running ──► done                 every letter up to the job's bound was handled
+    running ──► done                 every dead letter up to the job's bound was handled
        │  ▲
        │  └──── resume ─────┐
-       ├──────► cancelled ──┤        asked for; takes effect after the letter in hand
+       ├──────► cancelled ──┤        asked for; takes effect after the dead letter in hand
        └──────► failed ─────┘        something that no retry helps
 
 A job sees only what had failed before it was started: what it replays and what then dies again is not replayed by
@@ -56,8 +56,8 @@ class AdminJob:
     ttl: int
     correlation_id: str = ""
     only: DeadLetterFilter = EVERY_DEAD_LETTER
-    rate: float = 0.0  #: letters a second; 0 for as fast as it goes
-    again: bool = False  #: also letters that something else has replayed before
+    rate: float = 0.0  #: dead letters a second; 0 for as fast as it goes
+    again: bool = False  #: also dead letters that something else has replayed before
     total: int = 0  #: what the count at its start found
     total_exact: bool = True  #: false when there was too much to count
     state: AdminJobState = AdminJobState.RUNNING
@@ -66,7 +66,7 @@ class AdminJob:
     done: int = 0  #: replayed or purged
     skipped: int = 0  #: replayed before by something else, or held by a worker
     failed: int = 0
-    failures: str = ""  #: the first few, as lines of `letter: error`
+    failures: str = ""  #: the first few, as lines of `dead letter: error`
     note: str = ""  #: what it waits for
     updated_at: int = 0
     finished_at: int = 0
@@ -80,7 +80,7 @@ class AdminJob:
 
     @property
     def bound(self) -> int:
-        """Letters that failed at this time or later are not the job's."""
+        """Dead letters that failed at this time or later are not the job's."""
         return min(self.only.failed_before, self.created_at)
 
 

@@ -1,4 +1,4 @@
-"""Where a body lies: in the message, packed when that is smaller, or in a blob when even packed it is too large."""
+"""Where a body is kept: in the message, packed when that is smaller, or in a blob when even packed it is too large."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACK_LEVEL = 1
 
 
 class Blobs(Protocol):
-    """Where bodies too large for the table lie."""
+    """Where bodies too large for the table are kept."""
 
     def put(self, key: str, data: bytes) -> None: ...
 
@@ -49,7 +49,7 @@ def _unpacked(packed: bytes, size: int) -> bytes:
 
 
 def read_body(body: Body, blobs: Blobs) -> bytes:
-    """The bytes exactly as received. Never unpacks more than was accepted, whatever somebody laid in their place."""
+    """The bytes exactly as received. Never unpacks more than was accepted, whatever somebody put in their place."""
     packed = blobs.get(body.blob) if body.blob else body.data
     data = _unpacked(packed, body.size) if body.packing == "zlib" else packed
     if len(data) != body.size or (body.digest and sha256(data).digest()[:16] != body.digest):

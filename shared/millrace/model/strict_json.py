@@ -1,4 +1,4 @@
-"""JSON from strangers: read once, the same way everywhere, and bounded.
+"""JSON from outside: read once, the same way everywhere, and bounded.
 
 - UTF-8 only; no NaN, no Infinity, no number that overflows to one; integers are exact, up to Python's 4,300 digits.
 - At most `MAX_DEPTH` objects and lists inside each other, so that no later walk over a message can run out of stack.

@@ -1,6 +1,6 @@
 """What the queue needs of a store: atomic writes with a condition, and reads that see them.
 
-Every method is one step: it happens whole or not at all (for a list: each element by itself), and nothing else
+Every method is one step: it happens completely or not at all (for a list: each element by itself), and nothing else
 happens in between. The protocol above it is right when these steps are; the conformance suite in
 `tests/stores` is the arbiter of every implementation.
 
@@ -66,7 +66,7 @@ class Store(Protocol):
 
     # -- enqueue ------------------------------------------------------------------------------------------------
     def put_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
-        """Insert each entry where nothing lies yet."""
+        """Insert each entry where there is nothing yet."""
 
     def put_messages(self, messages: Sequence[Message]) -> list[WriteResult[Message]]:
         """Commit each message under its id; refused with the message that is there already."""
@@ -97,7 +97,7 @@ class Store(Protocol):
         """Write each entry's claim fields and `due` in place, where the token matches: extend, release, snooze."""
 
     def move_entry(self, old: Entry, new: Entry, location: MessageLocation) -> WriteResult[Entry]:
-        """Lay the entry elsewhere (or change it in place) and say where it is, in one step, by `old`'s token."""
+        """Move the entry (or change it in place) and write where it is, in one step, by `old`'s token."""
 
     def bury_entry(self, old: Entry, location: MessageLocation, dead_letter: DeadLetter | None) -> WriteResult[Entry]:
         """Take the entry out, keep its dead letter (none for a purge) and say so, in one step, by `old`'s token."""
@@ -108,8 +108,8 @@ class Store(Protocol):
     def put_workflow_state(self, entry: Entry, workflow_state: WorkflowState, now: int) -> WriteResult[WorkflowState]:
         """Write the workflow state where the claim is live and the version one less, in one step.
 
-        A document with another nonce counts as none.
-        Refused with the document as it stands (version 0 where there is none), or with None when the claim is stale.
+        A state with another nonce counts as none.
+        Refused with the state as it stands (version 0 where there is none), or with None when the claim is stale.
         """
 
     # -- one message by id --------------------------------------------------------------------------------------
@@ -121,14 +121,14 @@ class Store(Protocol):
         """Those of these messages that have any."""
 
     def get_entries(self, places: Sequence[Place]) -> dict[Place, Entry]:
-        """The entries that lie there."""
+        """The entries that are there."""
 
-    # -- book-keeping -------------------------------------------------------------------------------------------
+    # -- counters ----------------------------------------------------------------------------------------------
     def take_credits(self, tenant: str, queue: str, take: CreditRequest) -> QueueState | Full:
         """Add to the depth where it stays within `max_depth`; the state afterwards, or the one that refused."""
 
     def settle(self, tenant: str, queue: str, delta: CounterDelta) -> QueueState | None:
-        """Book endings. Credits count only under the tally's epoch; None when the answer was lost (not retried)."""
+        """Count endings. Credits count only under the delta's epoch; None when the answer was lost (not retried)."""
 
     def get_queue_state(self, tenant: str, queue: str) -> QueueState: ...
 

@@ -221,7 +221,7 @@ class Chaos:
             canaries=len(canary.acknowledged),
             canaries_lost=len(canary.lost()),
             dumb=self.dumb,
-            history_lines=log.told,
+            history_lines=log.recorded,
             drain_s=drain_s,
             wrongs=wrongs,
         )

@@ -1,4 +1,4 @@
-"""Nouns to items and back: the one place that knows how each is spelled in the tables.
+"""Nouns to items and back: the one place that knows the attributes of each in the tables.
 
 Written out by hand in DynamoDB's own JSON: it runs for every message, and costs a few microseconds.
 """

@@ -1,9 +1,9 @@
 """A DynamoDB client for cold starts: JSON over a kept-alive connection, signed here.
 
 boto3's client costs a fifth of a second before the first request and a millisecond of CPU for each; this one a tenth
-and a quarter of it. It sends each request once and knows nothing of retries: `Calls` decides those for either client.
-What it leaves out (proxies, other partitions, FIPS and dual-stack endpoints, profiles) `dynamodb_client` serves, and
-`lean_client` hands over to it where the environment asks for any.
+and a quarter of it. It sends each request once and knows nothing of retries: `RetryingClient` decides those for
+either client. What it leaves out (proxies, other partitions, FIPS and dual-stack endpoints, profiles)
+`dynamodb_client` serves, and `minimal_client` hands over to it where the environment asks for any.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 VERSION = "DynamoDB_20120810."
 CONNECT_TIMEOUT_S = 2.0
 READ_TIMEOUT_S = 3.0
-#: A connection that rested longer may be dead without our knowing: a frozen function hears no goodbye.
+#: A connection that rested longer may be closed without our knowing: a frozen function is not notified.
 REST_S = 20.0
 POOL = 32
 
@@ -129,7 +129,7 @@ class MinimalClient:
 def minimal_client(
     environment: Mapping[str, str], credentials: Callable[[], Credentials] | None = None
 ) -> MinimalClient | DynamoDBClient:
-    """The lean client where the environment (or `credentials`) tells all that it needs to know, else boto3's."""
+    """The minimal client where the environment (or `credentials`) holds all that it needs, else boto3's."""
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or ""
     endpoint = environment.get("AWS_ENDPOINT_URL_DYNAMODB") or environment.get("AWS_ENDPOINT_URL") or ""
     keys = credentials or (environment.get("AWS_ACCESS_KEY_ID") and environment.get("AWS_SECRET_ACCESS_KEY"))
@@ -147,7 +147,7 @@ def minimal_client(
     )
 
 
-#: Settings that boto3 honours and the lean client does not.
+#: Settings that boto3 honours and the minimal client does not.
 _SPECIAL = (
     "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT",
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_PROFILE",
@@ -164,7 +164,7 @@ def _environment_credentials(environment: Mapping[str, str]) -> Credentials:
 
 
 def _quiet(connection: HTTPConnection) -> bool:
-    """Nothing to read on a resting connection. If there is, it is the other side's goodbye."""
+    """Nothing to read on a resting connection. If there is, the other side has closed it."""
     waiting = select.poll()
     waiting.register(connection.sock, select.POLLIN | select.POLLERR | select.POLLHUP)
     return not waiting.poll(0)
@@ -173,7 +173,7 @@ def _quiet(connection: HTTPConnection) -> bool:
 def _read(operation: str, response: HTTPResponse, data: bytes) -> Response:
     checksum = response.headers.get("x-amz-crc32")
     if checksum is not None and str(crc32(data)) != checksum:
-        raise NoAnswer(f"{operation}: the answer was garbled on its way")
+        raise NoAnswer(f"{operation}: the answer does not fit its checksum")
     try:
         answer: Response = json.loads(data, object_hook=_decoded) if data else {}
     except ValueError:

@@ -126,7 +126,7 @@ class SlotItem(_Keyed):
 
 
 class DeadLetterItem(_MessageAttributes):
-    """A failed message, whole."""
+    """A failed message, complete."""
 
     id = UnicodeAttribute()
     failed = NumberAttribute()

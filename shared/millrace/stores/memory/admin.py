@@ -1,4 +1,4 @@
-"""Jobs and the audit trail in one process's memory: for tests and for embedding."""
+"""Jobs and the audit log in one process's memory: for tests and for embedding."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class MemoryAdminJobs:
 
 
 class MemoryAuditLog:
-    """Deeds in a dictionary."""
+    """Audit events in a dictionary."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

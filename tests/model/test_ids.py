@@ -1,0 +1,40 @@
+"""Ids: the same for one idempotency key, never the same for two, and orders that only grow."""
+
+from __future__ import annotations
+
+import os
+
+from millrace.model.ids import Orders, key_group, keyed_message_id, random_token, spread
+
+
+def test_an_idempotency_key_has_one_id_in_its_queue() -> None:
+    assert keyed_message_id("t", "Q", "k") == keyed_message_id("t", "Q", "k")
+    others = {
+        keyed_message_id(*parts) for parts in (("t", "Q", "k"), ("tQ", "", "k"), ("t", "Qk", ""), ("", "tQ", "k"))
+    }
+    assert len(others) == 4
+
+
+def test_a_token_is_128_bits_of_the_entropy_that_was_passed_in() -> None:
+    asked: list[int] = []
+    assert random_token(lambda count: asked.append(count) or bytes(count)) == "A" * 22  # type: ignore[func-returns-value]
+    assert asked == [16]
+
+
+def test_orders_grow_within_a_millisecond_and_when_the_clock_goes_back() -> None:
+    times = iter([5, 5, 4, 6])
+    orders = Orders(lambda: next(times), os.urandom)
+    made = [orders.next() for _ in range(4)]
+    assert made == sorted(made)
+    assert len(set(made)) == 4
+
+
+def test_a_batch_longer_than_the_counter_keeps_its_order() -> None:
+    orders = Orders(lambda: 7, os.urandom)
+    made = [orders.next() for _ in range(0x1002)]
+    assert made == sorted(made)
+
+
+def test_shards_and_groups_are_stable() -> None:
+    assert key_group("order-1") == f"{spread('order-1'):010x}"
+    assert spread("order-1") == spread("order-1") != spread("order-2")
