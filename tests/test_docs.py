@@ -192,7 +192,7 @@ def test_python_in_the_docs_imports_what_is_there() -> None:
 def test_the_first_screen_of_the_readme_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its definition, its handler and one message, on the store in memory."""
     registered = Commands()
-    monkeypatch.setattr("millrace.worker.command", registered.command)
+    monkeypatch.setattr("millrace.command", registered.command)
     definition, handler = (next(blocks(language)) for language in ("millrace", "python"))
     assert definition.page == handler.page == "README.md"
     definitions = load(compile_files([("README.md", definition.text.encode())]).text.encode())
