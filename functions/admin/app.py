@@ -1,7 +1,7 @@
-"""`/admin` and `/console`: look at queues, messages and dead letters; replay, purge, pause; who did what.
+"""`/admin` and `/console`: inspect queues, messages and dead letters; replay, purge, pause; the audit log.
 
-Three kinds of events arrive: HTTP requests, the schedule (go on with jobs that nobody is at), and this function's
-own calls for one job.
+Four kinds of events arrive: requests of the API, requests for the console's files, the schedule (go on with jobs that
+have no runner), and this function's own calls for one job.
 """
 
 from __future__ import annotations
@@ -13,26 +13,21 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Protocol
 
-from functions.admin.gateway_events import Sent, ThreadsafeChalice, original_request, rest_event
-from functions.admin.pages import PAGES
-from millrace.admin.routes import ROUTES
+from functions.admin import pages
+from millrace.admin.api import ROUTES
 from millrace.admin.service import AdminService, InvokeWorker, nobody
 from millrace.aws.functions import EventNotSent, event_sender
 from millrace.aws.runtime import aws_runtime
 from millrace.aws.settings import Settings
 from millrace.definitions import load
-from millrace.http.request import ApiRequest, correlation_of
-from millrace.http.routes import Api, Route, refused
+from millrace.http.request import path_of
+from millrace.http.routes import Api
 from millrace.model.admin_jobs import AdminJob
-from millrace.model.errors import MillraceError
 from millrace.stores.dynamodb.admin_jobs import DynamoAdminJobs
 from millrace.stores.dynamodb.audit import DynamoAuditLog
 from millrace.stores.dynamodb.client import dynamodb_client
-from millrace.stores.dynamodb.tokens import DynamoTokens
 
 log = logging.getLogger(__name__)
-app = ThreadsafeChalice("millrace-admin", configure_logs=False)
-TABLE: tuple[Route[AdminService], ...] = (*ROUTES, *PAGES)
 
 
 class LambdaContext(Protocol):
@@ -49,44 +44,23 @@ def service() -> AdminService:
     return AdminService(
         aws_runtime(settings, client),
         load(settings.definitions),
-        DynamoTokens(client, table),
         DynamoAdminJobs(client, table),
         DynamoAuditLog(client, table),
         _invoke_worker(),
     )
 
 
-def api() -> Api[AdminService]:
-    return Api(service(), TABLE)
-
-
-def _register(route: Route[AdminService]) -> None:
-    def view(**path: str) -> Sent:
-        return Sent(api().serve(route, path, original_request(app.current_request)))
-
-    decorate = app.route(route.path, methods=[route.method], name=route.name, content_types=[])
-    decorate(view)
-
-
-for _route in TABLE:
-    _register(_route)
-
-
 def handler(event: Mapping[str, Any], context: LambdaContext | None) -> dict[str, Any]:
     """Answer a request, or go on with jobs."""
     if "job" in event or "requestContext" not in event:
         return run_jobs(event, context)
-    try:
-        request = ApiRequest.from_event(event)
-        route, path = api().find(request)
-    except MillraceError as error:
-        return refused(error, correlation_of(event))
-    answer: dict[str, Any] = app(rest_event(event, request, route.path, path), context)
-    return answer
+    if path_of(event).startswith("/console"):
+        return pages.serve(event, context)
+    return Api(service(), ROUTES).handle(event)
 
 
 def run_jobs(event: Mapping[str, Any], context: LambdaContext | None) -> dict[str, Any]:
-    """One slice of the job that is named, or of every one that nobody is at."""
+    """One slice of the job that is named, or of every one that has no runner."""
     left_ms: Callable[[], int] = context.get_remaining_time_in_millis if context else lambda: 60_000
     named = event.get("job")
     if not isinstance(named, Mapping):

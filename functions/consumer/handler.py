@@ -12,26 +12,25 @@ from millrace.aws.runtime import aws_runtime
 from millrace.aws.settings import Settings
 from millrace.definitions import load
 from millrace.http.routes import Api
-from millrace.pull.api import ROUTES
+from millrace.openapi import V1_ROUTES
 from millrace.pull.dispatcher import LONE, SHARED, Dispatcher
-from millrace.pull.service import Service
-from millrace.stores.dynamodb.audit import DynamoAuditLog
+from millrace.pull.service import PullService
 from millrace.stores.dynamodb.client import dynamodb_client
 from millrace.stores.dynamodb.tokens import DynamoTokens
 
 _making = Lock()
 
 
-def api() -> Api[Service]:
-    """The instance's one API. Two at once, made by the first requests of a shared process, would each have a line of
-    waiting consumers, and a message would wake only one of them.
+def api() -> Api[PullService]:
+    """The instance's one API. Two of them, made by the first requests of a shared process, would each have waiting
+    consumers of its own, and a message would wake only those of one.
     """
     with _making:
         return _made()
 
 
 @cache
-def _made() -> Api[Service]:
+def _made() -> Api[PullService]:
     """Made once for each instance, from its environment.
 
     SHARED_PROCESS says that many requests are served at once by this process, as the local stack does: then all
@@ -40,11 +39,9 @@ def _made() -> Api[Service]:
     settings = Settings.from_environment(os.environ)
     schedule = SHARED if os.environ.get("SHARED_PROCESS") else LONE
     dispatcher = Dispatcher(schedule=schedule, max_waiting=int(os.environ.get("MAX_WAITING_CONSUMERS") or 1_000))
-    client, table = dynamodb_client(), settings.queue_table
-    tokens, audit_log = DynamoTokens(client, table), DynamoAuditLog(client, table)
-    return Api(
-        Service(aws_runtime(settings, client), load(settings.definitions), tokens, dispatcher, audit_log), ROUTES
-    )
+    client = dynamodb_client()
+    tokens = DynamoTokens(client, settings.queue_table)
+    return Api(PullService(aws_runtime(settings, client), load(settings.definitions), tokens, dispatcher), V1_ROUTES)
 
 
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from millrace.model.audit import AuditLog
 from millrace.stores.dynamodb.admin_jobs import DynamoAdminJobs
 from millrace.stores.dynamodb.audit import DynamoAuditLog
 from millrace.stores.dynamodb.store import DynamoStore
-from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.interface import Store
 from millrace.stores.memory.admin import MemoryAdminJobs, MemoryAuditLog
 from millrace.stores.memory.queue import MemoryBlobs
@@ -26,7 +25,6 @@ def service(dynamo_store: DynamoStore, clock: Clock) -> AdminService:
     return AdminService(
         Runtime(dynamo_store, MemoryBlobs(), clock=clock, chance=lambda: 0.5),
         DEFINITIONS,
-        DynamoTokens(client, table),
         DynamoAdminJobs(client, table),
         DynamoAuditLog(client, table),
     )

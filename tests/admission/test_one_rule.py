@@ -21,7 +21,7 @@ from millrace.http.routes import Api
 from millrace.model.errors import InvalidRequest
 from millrace.pull.api import ROUTES
 from millrace.pull.dispatcher import SHARED, Dispatcher
-from millrace.pull.service import Service
+from millrace.pull.service import PullService
 from millrace.signatures import SecretSource, WebhookRequest
 from millrace.spark.row_mapping import Shape, shape_batches
 from millrace.spark.rows import COPIES, READ, unpack
@@ -121,7 +121,7 @@ class World:
         return self._of_http(sent, served.response.status, json.loads(served.response.body))
 
     def post(self, sent: Sent) -> Answer:
-        service = Service(self.runtime, DEFINITIONS, MemoryTokens(), Dispatcher(schedule=SHARED))
+        service = PullService(self.runtime, DEFINITIONS, MemoryTokens(), Dispatcher(schedule=SHARED))
         call = Caller(Api(service, ROUTES), TENANT)
         named = {"key": sent.key, "idempotency_key": sent.idempotency_key}
         path = f"/v1/queues/{sent.queue}/messages"

@@ -9,12 +9,15 @@ from typing import Any
 import httpx
 import pytest
 
+from millrace.admin.api import ROUTES as ADMIN_ROUTES
+from millrace.admin.service import AdminService
 from millrace.client import Client, Retries
 from millrace.engine.queue import Runtime
 from millrace.http.routes import Api
-from millrace.pull.api import ROUTES
+from millrace.openapi import V1_ROUTES
 from millrace.pull.dispatcher import SHARED, Dispatcher
-from millrace.pull.service import Service
+from millrace.pull.service import PullService
+from millrace.stores.memory.admin import MemoryAdminJobs, MemoryAuditLog
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from millrace.stores.memory.tokens import MemoryTokens
 from tests.pull.calling import DEFINITIONS, EVERY_SCOPE
@@ -27,8 +30,10 @@ Fault = Callable[[httpx.Request], httpx.Response | Exception | None]
 class Wire(httpx.MockTransport):
     """Carries requests to the API in this process; a test may cut in before or after."""
 
-    def __init__(self, api: Api[Service], tenant: str) -> None:
+    def __init__(self, api: Api[PullService], tenant: str) -> None:
         self.api = api
+        runtime, definitions = api.service.runtime, api.service.definitions
+        self.admin = Api(AdminService(runtime, definitions, MemoryAdminJobs(), MemoryAuditLog()), ADMIN_ROUTES)
         self.tenant = tenant
         self.requests: list[httpx.Request] = []
         self.before: Fault = lambda _request: None  #: instead of the API
@@ -39,7 +44,8 @@ class Wire(httpx.MockTransport):
         self.requests.append(request)
         if (answer := _given(self.before(request))) is not None:
             return answer
-        result = self.api.handle(self._event(request))
+        api = self.admin if request.url.path.startswith("/admin/") else self.api
+        result = api.handle(self._event(request))
         if (answer := _given(self.after(request))) is not None:
             return answer
         body = result["body"]
@@ -70,14 +76,14 @@ def time() -> VirtualTime:
 
 
 @pytest.fixture
-def service(time: VirtualTime) -> Service:
+def service(time: VirtualTime) -> PullService:
     runtime = Runtime(MemoryStore(), MemoryBlobs(), clock=time, chance=lambda: 0.5)
-    return Service(runtime, DEFINITIONS, MemoryTokens(), Dispatcher(schedule=SHARED, condition=time.condition))
+    return PullService(runtime, DEFINITIONS, MemoryTokens(), Dispatcher(schedule=SHARED, condition=time.condition))
 
 
 @pytest.fixture
-def wire(service: Service) -> Wire:
-    return Wire(Api(service, ROUTES), "acme")
+def wire(service: PullService) -> Wire:
+    return Wire(Api(service, V1_ROUTES), "acme")
 
 
 class Pauses(list[float]):

@@ -13,6 +13,7 @@ from typing import Any
 
 import functions.admin.app as admin
 import functions.authoriser.handler as authoriser
+import functions.consumer.handler as consumer
 from infra.local.gateway import Binding, Gateway
 from millrace.admin.service import AdminService
 from millrace.definitions import Definitions
@@ -21,9 +22,12 @@ from millrace.engine.enqueue import enqueue
 from millrace.engine.finish import RunFailure, ack, nack, reject
 from millrace.engine.operate import pause
 from millrace.engine.queue import Queue, Runtime
+from millrace.http.routes import Api
 from millrace.model.clock import system_clock
 from millrace.model.message import Draft
 from millrace.model.tokens import Scope, issue
+from millrace.openapi import V1_ROUTES
+from millrace.pull.service import PullService
 from millrace.stores.dynamodb.admin_jobs import DynamoAdminJobs
 from millrace.stores.dynamodb.audit import DynamoAuditLog
 from millrace.stores.dynamodb.tokens import DynamoTokens
@@ -70,6 +74,7 @@ class Stack:
     reader: str  #: a token that may only look
     tenant: str
     service: AdminService
+    tokens: DynamoTokens
     clock: Any
 
     def queue(self, name: str) -> Queue:
@@ -94,12 +99,13 @@ def serving(store: Store, tenant: str, patch: Any) -> Iterator[Stack]:
     service = AdminService(
         Runtime(store, MemoryBlobs(), clock=clock),
         DEFINITIONS,
-        tokens,
         DynamoAdminJobs(client, table),
         DynamoAuditLog(client, table),
         admin._thread_invoke_worker,
     )
+    pull = PullService(service.runtime, DEFINITIONS, tokens)
     patch.setattr(admin, "service", lambda: service)
+    patch.setattr(consumer, "api", lambda: Api(pull, V1_ROUTES))
     patch.setattr(authoriser, "tokens", lambda: tokens)
     both = [Scope.READ, Scope.OPERATE]
     _, token = issue(tokens, name="olga", scopes=both, tenants=[tenant], clock=system_clock)
@@ -108,9 +114,10 @@ def serving(store: Store, tenant: str, patch: Any) -> Iterator[Stack]:
         Binding("GET /console", admin.handler),
         Binding("GET /console/{proxy+}", admin.handler),
         Binding("ANY /admin/{proxy+}", admin.handler, authoriser.handler),
+        Binding("ANY /v1/{proxy+}", consumer.handler, authoriser.handler),
     ]
     with Gateway(bindings) as gateway:
-        yield Stack(gateway.url, token, reader, tenant, service, clock)
+        yield Stack(gateway.url, token, reader, tenant, service, tokens, clock)
 
 
 PAYLOAD = {

@@ -139,7 +139,7 @@ def test_pause_and_resume(page: Any, stack: Stack) -> None:
     page.get_by_role("button", name="Resume").click()
     page.locator(".head .badge", has_text="paused").wait_for(state="detached")
     page.get_by_role("link", name="Audit").click()
-    page.get_by_role("cell", name="pause", exact=True).wait_for()
+    page.get_by_role("cell", name="pause queue", exact=True).wait_for()
 
 
 def test_nothing_can_be_paused_before_its_state_is_known(page: Any, stack: Stack) -> None:

@@ -12,7 +12,6 @@ from millrace.engine.operate import pause
 from millrace.model.clock import system_clock
 from millrace.model.message import Draft
 from millrace.model.tokens import Scope, issue
-from millrace.stores.dynamodb.tokens import DynamoTokens
 from tests.console.stack import Stack
 from tests.console.test_console import sign_in
 
@@ -60,10 +59,8 @@ def _furnish(stack: Stack) -> dict[str, str]:
 
 
 def _token(stack: Stack) -> str:
-    tokens = stack.service.tokens
-    assert isinstance(tokens, DynamoTokens)
     scopes = [Scope.READ, Scope.OPERATE]
-    return issue(tokens, name=evil("token"), scopes=scopes, tenants=[stack.tenant], clock=system_clock)[1]
+    return issue(stack.tokens, name=evil("token"), scopes=scopes, tenants=[stack.tenant], clock=system_clock)[1]
 
 
 def test_no_field_is_taken_for_markup(page: Any, stack: Stack) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from millrace.definitions import Definitions
 from millrace.http.routes import Api
 from millrace.model.tokens import Scope
-from millrace.pull.service import Service
+from millrace.pull.service import PullService
 
 EVERY_SCOPE = " ".join(Scope)
 
@@ -69,7 +69,7 @@ class Got:
 class Caller:
     """Calls the API as a token's holder."""
 
-    def __init__(self, api: Api[Service], tenant: str, scopes: str = EVERY_SCOPE) -> None:
+    def __init__(self, api: Api[PullService], tenant: str, scopes: str = EVERY_SCOPE) -> None:
         self.api = api
         self.tenant = tenant
         self.principal: dict[str, str] | None = {"token_id": "t", "name": "tester", "scopes": scopes, "tenants": tenant}

@@ -9,9 +9,9 @@ import pytest
 from millrace.engine.queue import Runtime
 from millrace.http.routes import Api
 from millrace.model.tokens import Tokens
-from millrace.pull.api import ROUTES
+from millrace.openapi import V1_ROUTES
 from millrace.pull.dispatcher import SHARED, Dispatcher
-from millrace.pull.service import Service
+from millrace.pull.service import PullService
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tokens import DynamoTokens
@@ -31,14 +31,14 @@ def tokens(store: Store) -> Tokens:
 
 
 @pytest.fixture
-def service(store: Store, tokens: Tokens, clock: Callable[[], int]) -> Service:
+def service(store: Store, tokens: Tokens, clock: Callable[[], int]) -> PullService:
     runtime = Runtime(store, MemoryBlobs(), clock=clock, chance=lambda: 0.5)
-    return Service(runtime, DEFINITIONS, tokens, Dispatcher(schedule=SHARED))
+    return PullService(runtime, DEFINITIONS, tokens, Dispatcher(schedule=SHARED))
 
 
 @pytest.fixture
-def call(service: Service, tenant: str) -> Caller:
-    return Caller(Api(service, ROUTES), tenant)
+def call(service: PullService, tenant: str) -> Caller:
+    return Caller(Api(service, V1_ROUTES), tenant)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import functions.admin.app as admin
 import functions.authoriser.handler as authoriser
 import functions.consumer.handler as consumer
 from infra.local.gateway import Binding, Gateway
@@ -43,7 +44,7 @@ class Stack:
 
 @contextmanager
 def running(engine_url: str, tables: TableNames, folder: Path) -> Iterator[Stack]:
-    """The consumer and the authoriser behind a gateway, as the local stack runs them."""
+    """The consumer, the admin function and the authoriser behind a gateway, as the local stack runs them."""
     definitions = folder / "definitions.json"
     definitions.write_text(json.dumps({"format": 1, "queues": QUEUES, "webhooks": {}}))
     environment = {
@@ -57,13 +58,14 @@ def running(engine_url: str, tables: TableNames, folder: Path) -> Iterator[Stack
     bindings = [
         Binding("GET /v1/openapi.json", consumer.handler),
         Binding("ANY /v1/{proxy+}", consumer.handler, authoriser.handler),
+        Binding("ANY /admin/{proxy+}", admin.handler, authoriser.handler),
     ]
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        consumer._made.cache_clear()
-        authoriser.tokens.cache_clear()
+        for made_once in (consumer._made, admin.service, authoriser.tokens):
+            made_once.cache_clear()
         with Gateway(bindings) as gateway:
             yield Stack(gateway.url, environment, tables.queue)
-        consumer._made.cache_clear()
-        authoriser.tokens.cache_clear()
+        for made_once in (consumer._made, admin.service, authoriser.tokens):
+            made_once.cache_clear()

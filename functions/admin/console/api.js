@@ -1,6 +1,8 @@
-// Calls of the admin API. The token lives in this module's memory and nowhere else.
+// Calls of the admin API, and of /v1 for single messages. The token lives in this module's memory and nowhere else.
 
-const root = new URL("admin/", location.href.split("#")[0]);
+const here = location.href.split("#")[0];
+const root = new URL("admin/", here);
+const messages = (queue, id) => new URL(`v1/queues/${encodeURIComponent(queue)}/messages/${encodeURIComponent(id)}`, here);
 let token = "";
 let tenant = "";
 
@@ -52,10 +54,10 @@ export const api = {
   entries: (name, query, signal) => json("GET", `${queue(name)}/messages`, { query, signal }),
   claims: (name, query, signal) => json("GET", `${queue(name)}/claims`, { query, signal }),
   deadLetterList: (name, query, signal) => json("GET", `${queue(name)}/dead-letters`, { query, signal }),
-  message: (name, id, signal) => json("GET", `${queue(name)}/messages/${encodeURIComponent(id)}`, { signal }),
+  message: (name, id, signal) => json("GET", messages(name, id), { signal }),
   body: async (name, id, whole = false) => {
     const headers = whole ? {} : { Range: "bytes=0-262143" };
-    const answer = await send("GET", `${queue(name)}/messages/${encodeURIComponent(id)}/body`, { headers });
+    const answer = await send("GET", `${messages(name, id)}/body`, { headers });
     return new Uint8Array(await answer.arrayBuffer());
   },
   pause: (name) => json("POST", `${queue(name)}/pause`),

@@ -4,14 +4,14 @@ import { api } from "./api.js";
 import { badge, empty, failure, fill, h, link, loading, statusBadge, short, table, time, to } from "./dom.js";
 import { paged } from "./parts.js";
 
-const words = (action) => action.replace(/^admin_/, "").replaceAll("_", " ");
-const ACTIONS = ["pause", "resume", "release", "replay_dead_letter", "purge_dead_letter", "start_job", "cancel_job", "resume_job"];
+const words = (action) => action.replaceAll("_", " ");
+const ACTIONS = ["pause_queue", "resume_queue", "break_claim", "replay_dead_letter", "purge_dead_letter", "start_job", "cancel_job", "resume_job"];
 const tone = (outcome) => ({ ok: "good", done: "good", started: "warn", cancelled: "" }[outcome] ?? "bad");
 
 export function auditView(main) {
-  const action = h("select", { id: "a-action", name: "action" }, h("option", { value: "" }, "any"), ACTIONS.map((name) => h("option", { value: `admin_${name}` }, words(name))), h("option", { value: "job_ended" }, "job ended"));
+  const action = h("select", { id: "a-action", name: "action" }, h("option", { value: "" }, "any"), ACTIONS.map((name) => h("option", { value: name }, words(name))), h("option", { value: "job_ended" }, "job ended"));
   const field = (name, label) => h("div", { class: "field" }, h("label", { for: `a-${name}` }, label), h("input", { id: `a-${name}`, name, autocomplete: "off" }));
-  const form = h("form", { class: "filters", "aria-label": "Filter the audit trail", onsubmit: (event) => { event.preventDefault(); list.first(); } },
+  const form = h("form", { class: "filters", "aria-label": "Filter the audit log", onsubmit: (event) => { event.preventDefault(); list.first(); } },
     h("div", { class: "field" }, h("label", { for: "a-action" }, "Action"), action), field("queue", "Queue"), field("token_id", "Token id"), field("subject", "Message, dead letter or job"), field("outcome", "Outcome"),
     h("div", { class: "bar" }, h("button", { type: "submit" }, "Filter")));
   const list = paged((cursor) => api.audit({ ...Object.fromEntries(new FormData(form)), limit: 50, cursor }), ({ events, next }) => (events.length || next

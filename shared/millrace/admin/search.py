@@ -10,48 +10,57 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from millrace.admin.dead_letters import DEAD_LETTER_ID
 from millrace.admin.service import AdminService
 from millrace.engine.dead_letters import list_dead_letters
 from millrace.engine.inspect import LANES
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, locate
-from millrace.http.fields import rfc3339
-from millrace.http.schemas import dead_letter_id
+from millrace.http.fields import Text, rfc3339
+from millrace.http.request import ApiRequest
+from millrace.http.response import HttpResponse
+from millrace.http.routes import Route, RouteReply
+from millrace.http.schemas import MESSAGE_ID, STATUS, dead_letter_id, flag, list_of, record, text, time
 from millrace.model.keys import END
 from millrace.model.message import DeadLetter, DeadLetterFilter, Entry
-from millrace.pull.dead_letters import LETTER_ID
-from millrace.pull.queues import MESSAGE_ID
+from millrace.model.tokens import Scope
 
 #: Entries of a lane looked through in each partition.
 LOOKED_AT = 300
-MOST = 50
+MAX_FOUND = 50
 
 
 @dataclass(frozen=True, slots=True)
-class SearchHit:
-    """What a search brought."""
+class SearchResult:
+    """What a search found."""
 
     items: list[dict[str, Any]]
     complete: bool  #: false when there was more to look through
 
 
-def search(service: AdminService, tenant: str, wanted: str) -> SearchHit:
+def find(service: AdminService, request: ApiRequest) -> HttpResponse:
+    """Messages by message id, dead letter id or correlation id."""
+    found = search(service, request.tenant, request.query.get("q", "").strip())
+    return HttpResponse(200, {"found": found.items, "complete": found.complete})
+
+
+def search(service: AdminService, tenant: str, wanted: str) -> SearchResult:
     """Messages of a tenant by message id, dead letter id or correlation id."""
-    dead_letter = LETTER_ID.fullmatch(wanted)
+    dead_letter = DEAD_LETTER_ID.fullmatch(wanted)
     message_id = dead_letter[2] if dead_letter else wanted
     exact = _by_id(service, tenant, message_id) if MESSAGE_ID.fullmatch(message_id) else None
     if exact is not None:
-        return SearchHit([exact], complete=True)
+        return SearchResult([exact], complete=True)
     items: dict[str, dict[str, Any]] = {}
     complete = True
     for name in service.definitions.queues:
         queue = service.queue(tenant, name)
-        dead = list_dead_letters(queue, only=DeadLetterFilter(correlation_id=wanted), limit=MOST)
+        dead = list_dead_letters(queue, only=DeadLetterFilter(correlation_id=wanted), limit=MAX_FOUND)
         entries, whole = _entries(queue, wanted)
         items.update((dead_letter.message.id, _dead(dead_letter)) for dead_letter in dead.items)
         items.update((entry.id, _queued(queue, entry)) for entry in entries)
         complete = complete and whole and dead.next is None
-    return SearchHit(list(items.values())[:MOST], complete and len(items) <= MOST)
+    return SearchResult(list(items.values())[:MAX_FOUND], complete and len(items) <= MAX_FOUND)
 
 
 def _by_id(service: AdminService, tenant: str, message_id: str) -> dict[str, Any] | None:
@@ -112,3 +121,26 @@ def _shown(
         "at": rfc3339(at),
         "dead_letter_id": dead_letter,
     }
+
+
+_HIT = record(
+    "SearchHit",
+    {
+        "queue": text(),
+        "message_id": text(),
+        "status": STATUS,
+        "correlation_id": text(),
+        "at": time(),
+        "dead_letter_id": text(null=True),
+    },
+)
+_FOUND = record(
+    "SearchResult",
+    {"found": list_of(_HIT), "complete": flag("False when there was more to search than one request does.")},
+)
+ROUTES: tuple[Route[AdminService], ...] = (
+    Route("GET", "/admin/search", "search", "operations",
+          "Find messages by message id, dead letter id or correlation id.", find,
+          {200: RouteReply("What was found.", _FOUND)}, (Scope.READ,),
+          query={"q": Text(128, 1, meaning="The id. A correlation id is searched in queued and dead messages.")}),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the admin API works on: a deployment's queues, its jobs and its audit trail."""
+"""What the admin API works on: a deployment's queues, its jobs and its audit log."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from dataclasses import replace
 from millrace.admin.run_job import Slice, run_job_slice
 from millrace.definitions import Definitions
 from millrace.engine.queue import Runtime
+from millrace.http.service import ApiService
 from millrace.model.admin_jobs import AdminJob, AdminJobs
 from millrace.model.audit import YEAR_SECONDS, AuditEvent, AuditLog
 from millrace.model.errors import StoreUnavailable, UnknownQueue
 from millrace.model.ids import random_token
-from millrace.model.tokens import Tokens
-from millrace.pull.service import Service
 
 log = logging.getLogger(__name__)
 
 
-#: Has somebody go on with a job soon, elsewhere; it may be lost, since the schedule finds open jobs too.
+#: Starts another runner of a job; the call may be lost, since the schedule finds open jobs too.
 InvokeWorker = Callable[[AdminJob], None]
 
 
@@ -27,34 +26,32 @@ def nobody(_job: AdminJob) -> None:
     """Leaves the job to the schedule."""
 
 
-class AdminService(Service):
+class AdminService(ApiService):
     """One process's view of a deployment, for operators."""
 
     def __init__(
         self,
         runtime: Runtime,
         definitions: Definitions,
-        tokens: Tokens,
         jobs: AdminJobs,
         audit_log: AuditLog,
         invoke_worker: InvokeWorker = nobody,
     ) -> None:
-        super().__init__(runtime, definitions, tokens, audit_log=audit_log)
+        super().__init__(runtime, definitions)
         self.jobs = jobs
-        self.audit_log: AuditLog = audit_log
+        self.audit_log = audit_log
         self.invoke_worker = invoke_worker
 
     def run_job(self, job: AdminJob, left_ms: Callable[[], int]) -> Slice:
-        """One slice of a job; the end of a job is a deed of whoever started it."""
+        """One slice of a job; its end is an audit event of whoever started it."""
         ran = run_job_slice(self.jobs, self.queue(job.tenant, job.queue), job, left_ms)
         self.runtime.credits.give_back()
-        self.notify(self.queue(job.tenant, job.queue))
         if ran.ended:
             self._note_end(ran.job)
         return ran
 
     def run_open_jobs(self, left_ms: Callable[[], int]) -> list[AdminJob]:
-        """Go on with every job that nobody is at: what the schedule does each minute."""
+        """Go on with every job that has no runner: what the schedule does each minute."""
         ran = []
         for job in self.jobs.list_open():
             try:

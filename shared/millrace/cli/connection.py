@@ -58,12 +58,12 @@ class ApiConnection:
     def client(self) -> Iterator[Client]:
         """A client whose failures end the command with the right exit code."""
         try:
-            from millrace.client import AccessDenied, Busy, CallFailed, Client, NotFound, StaleClaim, Unreachable
+            from millrace.client import AccessDenied, Busy, CallFailed, ClaimLost, Client, ResourceNotFound, Unreachable
         except ImportError as missing:
             raise click.ClickException(f"{missing.name} is not installed: pip install 'millrace[cli]'.") from missing
         codes: list[tuple[type[CallFailed], Exit]] = [
-            (StaleClaim, Exit.STALE),
-            (NotFound, Exit.NOTHING),
+            (ClaimLost, Exit.STALE),
+            (ResourceNotFound, Exit.NOTHING),
             (AccessDenied, Exit.DENIED),
             (Busy, Exit.NOT_NOW),
             (Unreachable, Exit.NOT_NOW),

@@ -19,7 +19,7 @@ PAGE = 100
 
 @click.group("dlq")
 def dlq() -> None:
-    """Dead letters: list, look at, replay, purge."""
+    """Dead letters: list, show, replay, purge."""
 
 
 def _filtered(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,7 +72,7 @@ def show_command(connection: ApiConnection, queue: str, dead_letter_id: str) -> 
 @dlq.command("replay")
 @click.argument("queue")
 @click.argument("dead_letter_ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Every letter that the filter leaves, not replayed before.")
+@click.option("--all", "everything", is_flag=True, help="Every dead letter that matches, not replayed before.")
 @_filtered
 @remote
 def replay_command(
@@ -88,7 +88,7 @@ def replay_command(
 @dlq.command("purge")
 @click.argument("queue")
 @click.argument("dead_letter_ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Every letter that the filter leaves.")
+@click.option("--all", "everything", is_flag=True, help="Every dead letter that matches.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @_filtered
 @remote
@@ -101,11 +101,11 @@ def purge_command(
     yes: bool,
     **query: str | None,
 ) -> None:
-    """Forget dead letters for good."""
+    """Delete dead letters for good."""
     with connection.client() as client:
         wanted = _wanted(client, queue, dead_letter_ids, query, everything=everything, again=True)
         if not yes:
-            click.confirm(f"Forget {len(wanted)} dead letters of {queue} for good?", abort=True, err=True)
+            click.confirm(f"Delete {len(wanted)} dead letters of {queue} for good?", abort=True, err=True)
         for dead_letter in _progress(wanted, "Purge"):
             client.purge(queue, dead_letter)
     _report(connection, [{"id": dead_letter} for dead_letter in wanted], ("id",))
@@ -115,14 +115,14 @@ def _wanted(
     client: Client, queue: str, ids: tuple[str, ...], query: dict[str, str | None], *, everything: bool, again: bool
 ) -> list[str]:
     if bool(ids) == everything:
-        raise click.UsageError("Name the letters, or say --all.")
+        raise click.UsageError("Name the dead letters, or say --all.")
     if ids:
         return list(ids)
     found = [
         dead_letter["id"] for dead_letter in _every(client, queue, query) if again or not dead_letter["replayed_at"]
     ]
     if not found:
-        raise CliError("No dead letter is left by that filter.", Exit.NOTHING)
+        raise CliError("No dead letter matches.", Exit.NOTHING)
     return found
 
 
@@ -137,7 +137,7 @@ def _every(client: Client, queue: str, query: dict[str, str | None]) -> Iterator
 
 
 def _progress(dead_letters: list[str], doing: str) -> Iterator[str]:
-    """The letters one by one, with a bar where somebody watches."""
+    """The dead letters one by one, with a bar where somebody watches."""
     from rich.console import Console
     from rich.progress import track
 

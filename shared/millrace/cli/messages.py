@@ -173,14 +173,16 @@ def extend_command(connection: ApiConnection, claim: str, queue: str, lease: flo
 @click.argument("message_id")
 @remote
 def status_command(connection: ApiConnection, queue: str, message_id: str) -> None:
-    """Show where a message is and what befell it."""
+    """Show where a message is, and its history."""
     with connection.client() as client:
         found = dict(client.status(queue, message_id))
     if connection.as_json:
         print_json(found)
         return
-    entry = found.pop("entry") or {}
+    entry, dead_letter = found.pop("entry") or {}, found.pop("dead_letter") or {}
     history = found.pop("history")
+    found = {**found, "dead_letter": dead_letter.get("id")}
+    del found["timeline"]
     print_facts({**found, **{name: entry[name] for name in ("attempts", "owner", "due_at") if entry.get(name)}})
     for attempt in history:
         click.echo(f"  attempt {attempt['number']} by {attempt['owner']}: {attempt['error_type']} {attempt['error']}")

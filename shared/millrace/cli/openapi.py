@@ -1,4 +1,4 @@
-"""`millrace openapi`: the pull API's document, from the code."""
+"""`millrace openapi`: the OpenAPI document, from the code."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import click
 @click.command("openapi")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file; else standard output.")
 def openapi_command(output: Path | None) -> None:
-    """Print the OpenAPI 3.1 document of the pull API."""
+    """Print the OpenAPI 3.1 document of `/v1` and `/admin`."""
     from millrace.http.openapi import written
-    from millrace.pull.api import document
+    from millrace.openapi import document
 
     text = written(document())
     if output is None:

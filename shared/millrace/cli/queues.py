@@ -43,7 +43,7 @@ def _row(queue: Mapping[str, Any]) -> dict[str, Any]:
 def queues_command(connection: ApiConnection) -> None:
     """Every queue in numbers."""
     with connection.client() as client:
-        found = client.queues()
+        found = client.queue_stats()
     print_json(found) if connection.as_json else print_table(COLUMNS, map(_row, found))
 
 
@@ -56,7 +56,7 @@ def watch_command(connection: ApiConnection, every: float, times: int | None) ->
     from rich.live import Live
 
     def look(client: Client) -> Table:
-        return table_of(COLUMNS, map(_row, client.queues()), title=time.strftime("%H:%M:%S"))
+        return table_of(COLUMNS, map(_row, client.queue_stats()), title=time.strftime("%H:%M:%S"))
 
     with connection.client() as client, Live(look(client), auto_refresh=False) as live:
         looks = 1

@@ -17,14 +17,15 @@ from millrace.client.errors import (
     BadRequest,
     Busy,
     CallFailed,
-    NotFound,
-    Refused,
-    StaleClaim,
-    StaleState,
+    ClaimLost,
+    RequestRefused,
+    ResourceNotFound,
+    StateConflict,
     Unreachable,
 )
-from millrace.client.model import Draft, EnqueueReceipt, Message, Nacked, Page, WorkflowState
+from millrace.client.model import ClaimedMessage, EnqueueReceipt, Nacked, NewMessage, VersionedState
 from millrace.client.steps import Retries
+from millrace.model.cursor import Page
 
 __all__ = [
     "AccessDenied",
@@ -33,20 +34,20 @@ __all__ = [
     "BadRequest",
     "Busy",
     "CallFailed",
+    "ClaimLost",
+    "ClaimedMessage",
     "Client",
     "Consumer",
     "Delivery",
-    "Draft",
     "EnqueueReceipt",
     "Hooks",
-    "Message",
     "Nacked",
-    "NotFound",
+    "NewMessage",
     "Page",
-    "Refused",
+    "RequestRefused",
+    "ResourceNotFound",
     "Retries",
-    "StaleClaim",
-    "StaleState",
+    "StateConflict",
     "Unreachable",
-    "WorkflowState",
+    "VersionedState",
 ]

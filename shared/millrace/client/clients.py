@@ -30,7 +30,7 @@ class Calls:
     """Every call of the API."""
 
     enqueue = BoundCall(operations.enqueue)
-    send_draft = BoundCall(operations.send_draft)
+    enqueue_message = BoundCall(operations.enqueue_message)
     enqueue_all = BoundCall(operations.enqueue_all)
     claim = BoundCall(operations.claim)
     ack = BoundCall(operations.ack)
@@ -44,6 +44,7 @@ class Calls:
     read_body = BoundCall(operations.read_body)
     stream_body = Stream(operations.stream_body)
     queues = BoundCall(operations.queues)
+    queue_stats = BoundCall(operations.queue_stats)
     listed = BoundCall(operations.listed)
     set_paused = BoundCall(operations.set_paused)
     dead_letter = BoundCall(operations.dead_letter)

@@ -8,7 +8,7 @@
 
     consumer.run()                              # until stop(), Ctrl-C or SIGTERM
 
-One thread fetches for each queue, `concurrency` threads work, and one beats the hearts of all claims.
+One thread fetches for each queue, `concurrency` threads work, and one extends all claims.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 
 from millrace.client.clients import Client
 from millrace.client.delivery import Delivery
-from millrace.client.errors import CallFailed, Refused, StaleClaim
+from millrace.client.errors import CallFailed, ClaimLost, RequestRefused
 from millrace.model.clock import Chance, system_chance
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ BEATS = 3
 WAIT_MS = 10_000
 #: Between fetches that brought nothing and did not wait on the server.
 IDLE_S = 1.0
-FIRST_RESTART_S, LONGEST_RESTART_S = 0.5, 30.0
+FIRST_RESTART_S, MAX_RESTART_S = 0.5, 30.0
 BATCH = 100
 
 
@@ -60,7 +60,7 @@ class Hooks:
     claimed: Callable[[Delivery], None] = _nothing
     done: Callable[[Delivery], None] = _nothing
     failed: Callable[[Delivery, BaseException], None] = _nothing
-    lost: Callable[[Delivery], None] = _nothing  #: somebody else has the message now
+    lost: Callable[[Delivery], None] = _nothing  #: another worker has the message now
     fetch_failed: Callable[[str, BaseException, float], None] = _nothing  #: queue, why, seconds until the next try
     stopped: Callable[[], None] = _nothing
 
@@ -187,7 +187,7 @@ class Consumer:
                 failures = 0
             except (CallFailed, OSError) as error:
                 jobs, failures = [], failures + 1
-                wait_s = self._chance() * min(FIRST_RESTART_S * 2 ** (failures - 1), LONGEST_RESTART_S)
+                wait_s = self._chance() * min(FIRST_RESTART_S * 2 ** (failures - 1), MAX_RESTART_S)
                 self._hook(self._hooks.fetch_failed, subscription.queue, error, wait_s)
                 self._return(room)
                 self._sleep(wait_s)
@@ -255,7 +255,7 @@ class Consumer:
                     result = asyncio.run(result)
                 if not job.finished:
                     job.ack(result)
-        except StaleClaim:
+        except ClaimLost:
             self._lost(job)
         except Exception as error:
             # Whatever a handler raises is the message's failure, not the consumer's: it was nacked on the way out.
@@ -305,7 +305,7 @@ class Consumer:
             log.warning("heartbeat failed: %s", error, extra={"action": "heartbeat_failed", "queue": queue})
             return
         for job, answer in zip(jobs, answers, strict=True):
-            if isinstance(answer, Refused) and not job.finished:
+            if isinstance(answer, RequestRefused) and not job.finished:
                 with self._shared.changed:
                     self._shared.beats.pop(job.message.claim, None)
                 self._lost(job)

@@ -1,14 +1,14 @@
-"""What a call of the client may end in.
+"""Errors of the client's calls.
 
 CallFailed
-├── Unreachable        no answer came; whether the call had an effect may be unknown
-└── Refused            an answer that says no: status, code, detail, correlation id
-    ├── BadRequest     400, 413, 422: the call is wrong; repeating it does not help
-    ├── AccessDenied   401, 403
-    ├── NotFound       404
-    ├── StaleClaim     409 stale_claim: somebody else has the message now, or it has ended
-    ├── StaleState     409 stale_state
-    └── Busy           429, 503 and other faults of the server: try again later
+├── Unreachable             no answer came; the call may have had its effect
+└── RequestRefused          an answer that is not a success: status, code, detail, correlation id
+    ├── BadRequest          400, 413, 422: the call is wrong; repeating it does not help
+    ├── AccessDenied        401, 403
+    ├── ResourceNotFound    404
+    ├── ClaimLost           409 stale_claim: another worker has the message now, or it has ended
+    ├── StateConflict       409 stale_state: the workflow state was changed meanwhile
+    └── Busy                429, 503 and other faults of the server: try again later
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 
 class CallFailed(Exception):
-    """A call did not bring what was asked for."""
+    """A call failed."""
 
 
 class Unreachable(CallFailed):
@@ -30,8 +30,8 @@ class Unreachable(CallFailed):
         super().__init__(f"No answer: {reason}.")
 
 
-class Refused(CallFailed):
-    """The server said no."""
+class RequestRefused(CallFailed):
+    """The server answered, and not with a success."""
 
     def __init__(self, status: int, code: str, detail: str, correlation_id: str, members: Mapping[str, Any]) -> None:
         self.status = status
@@ -42,19 +42,19 @@ class Refused(CallFailed):
         super().__init__(f"{status} {code}: {detail}" if detail else f"{status} {code}")
 
 
-class BadRequest(Refused):
+class BadRequest(RequestRefused):
     """The call is wrong; repeating it does not help."""
 
 
-class AccessDenied(Refused):
-    """The token does not count, or does not reach this far."""
+class AccessDenied(RequestRefused):
+    """The token is not valid, or lacks a scope or tenant."""
 
 
-class NotFound(Refused):
-    """There is no such thing."""
+class ResourceNotFound(RequestRefused):
+    """No queue, message or dead letter of that name."""
 
 
-class StaleClaim(Refused):
+class ClaimLost(RequestRefused):
     """The claim is no longer the newest; nothing was changed."""
 
     @property
@@ -62,7 +62,7 @@ class StaleClaim(Refused):
         return self.members.get("current_version")
 
 
-class StaleState(Refused):
+class StateConflict(RequestRefused):
     """The workflow state was changed meanwhile; nothing was written."""
 
     @property
@@ -70,18 +70,18 @@ class StaleState(Refused):
         return int(self.members["current_version"])
 
 
-class Busy(Refused):
+class Busy(RequestRefused):
     """Not now: try again later."""
 
     retry_after: float | None = None
 
 
-_CODES: dict[str, type[Refused]] = {"stale_claim": StaleClaim, "stale_state": StaleState}
-_STATUSES: dict[int, type[Refused]] = {401: AccessDenied, 403: AccessDenied, 404: NotFound, 429: Busy}
+_CODES: dict[str, type[RequestRefused]] = {"stale_claim": ClaimLost, "stale_state": StateConflict}
+_STATUSES: dict[int, type[RequestRefused]] = {401: AccessDenied, 403: AccessDenied, 404: ResourceNotFound, 429: Busy}
 
 
-def refusal_of(status: int, headers: Mapping[str, str], content: bytes) -> Refused:
-    """The error for an answer that is not a success, be it ours or a proxy's."""
+def refusal_of(status: int, headers: Mapping[str, str], content: bytes) -> RequestRefused:
+    """The error for an answer that is not a success, from the API or from a proxy."""
     try:
         found = json.loads(content)
     except ValueError:
@@ -89,7 +89,7 @@ def refusal_of(status: int, headers: Mapping[str, str], content: bytes) -> Refus
     return refusal_from(status, found if isinstance(found, dict) else {}, headers)
 
 
-def refusal_from(status: int, problem: Mapping[str, Any], headers: Mapping[str, str]) -> Refused:
+def refusal_from(status: int, problem: Mapping[str, Any], headers: Mapping[str, str]) -> RequestRefused:
     code = str(problem.get("code", "")) or f"http_{status}"
     kind = _CODES.get(code) or _STATUSES.get(status) or (Busy if status >= 500 else BadRequest)
     detail = str(problem.get("detail") or problem.get("title") or problem.get("message") or "")

@@ -1,4 +1,4 @@
-"""What the client gives back: plain frozen values."""
+"""What the client takes and returns: plain frozen values."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class EnqueueReceipt:
     message_id: str
     correlation_id: str
     idempotency_key: str
-    duplicate: bool  #: the key was there before: this is that message
+    duplicate: bool  #: the idempotency key was used before: this is that message
     status: str
-    result: bytes | None = None  #: what the finished message gave, for a repeat of its key
+    result: bytes | None = None  #: of the finished message, for a repeat of its key
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> EnqueueReceipt:
@@ -39,11 +39,11 @@ class EnqueueReceipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ClaimedMessage:
     """A claimed message."""
 
     queue: str
-    claim: str  #: finishes, extends and gives back; keep it as it is
+    claim: str  #: the handle for ack, nack, release and extend; opaque
     message_id: str
     attempt: int  #: which run this is, from 1
     version: int
@@ -66,7 +66,7 @@ class Message:
     state_version: int | None = None  #: None unless asked for with `with_state`
 
     @classmethod
-    def of(cls, queue: str, found: Mapping[str, Any]) -> Message:
+    def of(cls, queue: str, found: Mapping[str, Any]) -> ClaimedMessage:
         claimed, until = datetime.fromisoformat(found["claimed_at"]), datetime.fromisoformat(found["lease_until"])
         same = ("claim", "message_id", "attempt", "version", "deliveries", "owner", "content_type", "headers", "size")
         also = ("key", "project", "priority", "correlation_id", "origin")
@@ -85,14 +85,14 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Nacked:
-    """What came of a failed run."""
+    """What becomes of a message whose run failed."""
 
     outcome: str  #: "retry" or "dead"
     retry_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class WorkflowState:
+class VersionedState:
     """A workflow state and the version that the next write must name."""
 
     value: Any
@@ -100,15 +100,7 @@ class WorkflowState:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A stretch of a list, and where the next one begins."""
-
-    items: tuple[Mapping[str, Any], ...]
-    next: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
+class NewMessage:
     """A message to be enqueued."""
 
     body: Any  #: bytes go as they are; anything else as JSON

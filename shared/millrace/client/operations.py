@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from millrace.client.errors import Refused, refusal_from
-from millrace.client.model import Draft, EnqueueReceipt, Message, Nacked, Page, WorkflowState, time_of
+from millrace.client.errors import RequestRefused, refusal_from
+from millrace.client.model import ClaimedMessage, EnqueueReceipt, Nacked, NewMessage, VersionedState, time_of
 from millrace.client.steps import Reply, Send, Steps, exchange
 from millrace.client.transport import Side
+from millrace.model.cursor import Page
 
 JSON = {"Content-Type": "application/json"}
 #: Of a large body in one request.
@@ -41,7 +42,7 @@ def call(
     return json.loads(reply.content) if reply.content else None
 
 
-def _lines(found: Any) -> list[Mapping[str, Any] | Refused]:
+def _lines(found: Any) -> list[Mapping[str, Any] | RequestRefused]:
     return [refusal_from(i["http_status"], i["problem"], {}) if "problem" in i else i for i in found["items"]]
 
 
@@ -49,27 +50,31 @@ def _queue(queue: str, *rest: str) -> str:
     return "/".join(("/v1/queues", queue, *rest))
 
 
+def _admin(queue: str, *rest: str) -> str:
+    return "/".join(("/admin/queues", queue, *rest))
+
+
 def _request_key() -> dict[str, str]:
     """Names the request, so that repeating it makes no second message."""
     return {"Idempotency-Key": f"client:{uuid.uuid4()}"}
 
 
-def _document(draft: Draft) -> dict[str, Any]:
-    if isinstance(draft.body, bytes | bytearray | memoryview):
-        return {"body_base64": base64.b64encode(draft.body).decode(), **draft.options()}
-    return {"body": draft.body, **draft.options()}
+def _document(message: NewMessage) -> dict[str, Any]:
+    if isinstance(message.body, bytes | bytearray | memoryview):
+        return {"body_base64": base64.b64encode(message.body).decode(), **message.options()}
+    return {"body": message.body, **message.options()}
 
 
-def send_draft(side: Side, queue: str, draft: Draft) -> Steps[EnqueueReceipt]:
+def enqueue_message(side: Side, queue: str, message: NewMessage) -> Steps[EnqueueReceipt]:
     """Enqueue one message."""
-    if isinstance(draft.body, bytes | bytearray | memoryview) and not draft.headers:
-        return (yield from _send_bytes(side, queue, draft))
+    if isinstance(message.body, bytes | bytearray | memoryview) and not message.headers:
+        return (yield from _send_bytes(side, queue, message))
     path = _queue(queue, "messages")
-    return EnqueueReceipt.of((yield from call(side, "POST", path, _document(draft), headers=_request_key())))
+    return EnqueueReceipt.of((yield from call(side, "POST", path, _document(message), headers=_request_key())))
 
 
-def _send_bytes(side: Side, queue: str, draft: Draft) -> Steps[EnqueueReceipt]:
-    options = draft.options()
+def _send_bytes(side: Side, queue: str, message: NewMessage) -> Steps[EnqueueReceipt]:
+    options = message.options()
     headers = {**_request_key(), "Content-Type": options.pop("content_type", "application/octet-stream")}
     if correlation_id := options.pop("correlation_id", None):
         headers["X-Correlation-Id"] = correlation_id
@@ -77,7 +82,9 @@ def _send_bytes(side: Side, queue: str, draft: Draft) -> Steps[EnqueueReceipt]:
         options["labels"] = ",".join(options["labels"])
     query = {name: str(value) for name, value in options.items()}
     path = _queue(queue, "messages", "raw")
-    found = yield from call(side, "POST", path, query=query, headers=headers, content=bytes(draft.body), timeout_s=60.0)
+    found = yield from call(
+        side, "POST", path, query=query, headers=headers, content=bytes(message.body), timeout_s=60.0
+    )
     return EnqueueReceipt.of(found)
 
 
@@ -98,7 +105,7 @@ def enqueue(
     headers: Mapping[str, str] | None = None,
 ) -> Steps[EnqueueReceipt]:
     """Enqueue one message: bytes as they are, anything else as JSON. Safe to be repeated by itself."""
-    draft = Draft(
+    message = NewMessage(
         body,
         idempotency_key=idempotency_key,
         delay_ms=delay_ms,
@@ -111,14 +118,14 @@ def enqueue(
         content_type=content_type,
         headers=headers or {},
     )
-    return (yield from send_draft(side, queue, draft))
+    return (yield from enqueue_message(side, queue, message))
 
 
-def enqueue_all(side: Side, queue: str, drafts: Sequence[Draft]) -> Steps[list[EnqueueReceipt | Refused]]:
+def enqueue_all(side: Side, queue: str, messages: Sequence[NewMessage]) -> Steps[list[EnqueueReceipt | RequestRefused]]:
     """Enqueue up to a hundred messages: a receipt or a refusal for each, in their order."""
-    document = {"messages": [_document(draft) for draft in drafts]}
+    document = {"messages": [_document(message) for message in messages]}
     found = yield from call(side, "POST", _queue(queue, "messages", "batch"), document, headers=_request_key())
-    return [line if isinstance(line, Refused) else EnqueueReceipt.of(line) for line in _lines(found)]
+    return [line if isinstance(line, RequestRefused) else EnqueueReceipt.of(line) for line in _lines(found)]
 
 
 def claim(
@@ -133,7 +140,7 @@ def claim(
     labels: Sequence[str] = (),
     max_priority: int | str | None = None,
     with_state: bool = False,
-) -> Steps[list[Message]]:
+) -> Steps[list[ClaimedMessage]]:
     """Claim messages. A call whose answer was lost is not repeated: its messages come back when their lease ends."""
     only = {"project": project, "labels": list(labels) or None, "max_priority": max_priority}
     asked = {
@@ -148,11 +155,11 @@ def claim(
     document = {name: value for name, value in asked.items() if value is not None}
     timeout_s = wait_ms / 1000 + SLACK_S
     found = yield from call(side, "POST", _queue(queue, "dequeue"), document, repeatable=False, timeout_s=timeout_s)
-    return [Message.of(queue, one) for one in found["messages"]]
+    return [ClaimedMessage.of(queue, one) for one in found["messages"]]
 
 
 def ack(side: Side, queue: str, claim: str, result: Any = None) -> Steps[None]:
-    """Record that a claimed message is done. Raises StaleClaim."""
+    """Record that a claimed message is done. Raises ClaimLost."""
     yield from call(side, "POST", _queue(queue, "ack"), {"claim": claim, **_result(result)})
 
 
@@ -172,7 +179,7 @@ def nack(
     delay_ms: int | None = None,
     reject: bool = False,
 ) -> Steps[Nacked]:
-    """Record a failed run: it is retried after its backoff, or ends as a dead letter. Raises StaleClaim."""
+    """Record a failed run: it is retried after its backoff, or ends as a dead letter. Raises ClaimLost."""
     asked: dict[str, Any] = {"claim": claim, "error": _cut(error, 4_000)}
     if error_type:
         asked["error_type"] = _cut(error_type, 60)
@@ -184,47 +191,48 @@ def nack(
     return Nacked(found.get("outcome", "retry"), time_of(found.get("retry_at")))
 
 
-def _cut(text: str, most: int) -> str:
-    """As much of a text as fits into so many bytes."""
-    return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+def _cut(text: str, limit: int) -> str:
+    """As much of a text as fits into `limit` bytes."""
+    return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
 
 
 def release(side: Side, queue: str, claim: str) -> Steps[None]:
-    """Give a claimed message back at once, charging no attempt. Raises StaleClaim."""
+    """Give a claimed message back at once, charging no attempt. Raises ClaimLost."""
     yield from call(side, "POST", _queue(queue, "release"), {"claim": claim}, done_when_repeated=STALE)
 
 
 def extend(side: Side, queue: str, claim: str, lease_ms: int | None = None) -> Steps[datetime]:
-    """Hold a claim for longer: until when. Raises StaleClaim."""
+    """Hold a claim for longer: until when. Raises ClaimLost."""
     asked = {"claim": claim} if lease_ms is None else {"claim": claim, "lease_ms": lease_ms}
     found = yield from call(side, "POST", _queue(queue, "extend"), asked)
     return datetime.fromisoformat(found["lease_until"])
 
 
-def extend_all(side: Side, queue: str, claims: Sequence[tuple[str, int]]) -> Steps[list[datetime | Refused]]:
+def extend_all(side: Side, queue: str, claims: Sequence[tuple[str, int]]) -> Steps[list[datetime | RequestRefused]]:
     """Hold up to a hundred claims for longer, each with its lease: until when, or why not."""
     items = [{"claim": claim, "lease_ms": lease_ms} for claim, lease_ms in claims]
     found = yield from call(side, "POST", _queue(queue, "extend", "batch"), {"items": items})
     return [
-        line if isinstance(line, Refused) else datetime.fromisoformat(line["lease_until"]) for line in _lines(found)
+        line if isinstance(line, RequestRefused) else datetime.fromisoformat(line["lease_until"])
+        for line in _lines(found)
     ]
 
 
-def read_state(side: Side, queue: str, claim: str) -> Steps[WorkflowState]:
+def read_state(side: Side, queue: str, claim: str) -> Steps[VersionedState]:
     """The workflow state of a claimed message."""
     found = yield from call(side, "GET", _queue(queue, "state"), headers={"X-Millrace-Claim": claim})
-    return WorkflowState(found["state"], found["state_version"])
+    return VersionedState(found["state"], found["state_version"])
 
 
-def write_state(side: Side, queue: str, claim: str, state: Any, version: int) -> Steps[WorkflowState]:
-    """Replace the workflow state read at `version`. Raises StaleState or StaleClaim."""
+def write_state(side: Side, queue: str, claim: str, state: Any, version: int) -> Steps[VersionedState]:
+    """Replace the workflow state read at `version`. Raises StateConflict or ClaimLost."""
     asked = {"claim": claim, "state": state, "version": version}
     found = yield from call(side, "PUT", _queue(queue, "state"), asked)
-    return WorkflowState(found["state"], found["state_version"])
+    return VersionedState(found["state"], found["state_version"])
 
 
 def status(side: Side, queue: str, message_id: str) -> Steps[Mapping[str, Any]]:
-    """A message's state by its id. Raises NotFound."""
+    """A message's status and history by its id. Raises ResourceNotFound."""
     found: Mapping[str, Any] = yield from call(side, "GET", _queue(queue, "messages", message_id))
     return found
 
@@ -268,37 +276,45 @@ def read_body(side: Side, queue: str, message_id: str) -> Steps[bytes]:
 
 
 def queues(side: Side) -> Steps[list[Mapping[str, Any]]]:
-    """Every queue in numbers."""
+    """The queues that messages can be sent to or taken from."""
     found = yield from call(side, "GET", "/v1/queues")
     return list(found["queues"])
 
 
-def listed(side: Side, queue: str, what: str, query: Mapping[str, str | None] | None = None) -> Steps[Page]:
+def queue_stats(side: Side) -> Steps[list[Mapping[str, Any]]]:
+    """Every queue in numbers."""
+    found = yield from call(side, "GET", "/admin/queues")
+    return list(found["queues"])
+
+
+def listed(
+    side: Side, queue: str, what: str, query: Mapping[str, str | None] | None = None
+) -> Steps[Page[Mapping[str, Any]]]:
     """A page of a queue's `messages`, `claims` or `dead-letters`."""
     given = {name: value for name, value in (query or {}).items() if value is not None}
-    found = yield from call(side, "GET", _queue(queue, what), query=given)
+    found = yield from call(side, "GET", _admin(queue, what), query=given)
     return Page(tuple(found[what.replace("-", "_")]), found["next"])
 
 
 def set_paused(side: Side, queue: str, *, paused: bool) -> Steps[Mapping[str, Any]]:
     """Pause or resume a queue: its numbers afterwards."""
-    found: Mapping[str, Any] = yield from call(side, "POST", _queue(queue, "pause" if paused else "resume"))
+    found: Mapping[str, Any] = yield from call(side, "POST", _admin(queue, "pause" if paused else "resume"))
     return found
 
 
 def dead_letter(side: Side, queue: str, dead_letter_id: str) -> Steps[Mapping[str, Any]]:
-    """One dead letter, whole."""
-    found: Mapping[str, Any] = yield from call(side, "GET", _queue(queue, "dead-letters", dead_letter_id))
+    """One dead letter with its history and body."""
+    found: Mapping[str, Any] = yield from call(side, "GET", _admin(queue, "dead-letters", dead_letter_id))
     return found
 
 
 def replay(side: Side, queue: str, dead_letter_id: str) -> Steps[str]:
     """Enqueue a dead letter again: the new message's id."""
-    path = _queue(queue, "dead-letters", dead_letter_id, "replay")
+    path = _admin(queue, "dead-letters", dead_letter_id, "replay")
     found = yield from call(side, "POST", path, headers=_request_key())
     return str(found["new_message_id"])
 
 
 def purge(side: Side, queue: str, dead_letter_id: str) -> Steps[None]:
-    """Forget a dead letter for good."""
-    yield from call(side, "DELETE", _queue(queue, "dead-letters", dead_letter_id), done_when_repeated=GONE)
+    """Delete a dead letter for good."""
+    yield from call(side, "DELETE", _admin(queue, "dead-letters", dead_letter_id), done_when_repeated=GONE)

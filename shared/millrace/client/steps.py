@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from millrace.client.errors import Busy, Refused, Unreachable, refusal_of
+from millrace.client.errors import Busy, RequestRefused, Unreachable, refusal_of
 from millrace.model.clock import Chance, system_chance
 
 T = TypeVar("T")
@@ -53,12 +53,12 @@ class Retries:
 
     tries: int = 4
     first_wait_s: float = 0.2
-    longest_wait_s: float = 10.0
+    max_wait_s: float = 10.0
     chance: Chance = system_chance
 
     def wait(self, failures: int, asked_for: float | None) -> float:
         """At least what the server asked for, and spread out, so that many clients do not return as one wave."""
-        spread = self.chance() * min(self.first_wait_s * (1 << failures - 1), self.longest_wait_s)
+        spread = self.chance() * min(self.first_wait_s * (1 << failures - 1), self.max_wait_s)
         return min((asked_for or 0.0) + spread, 60.0)
 
 
@@ -84,10 +84,10 @@ def exchange(
             raise TypeError("a driver answered a request with nothing")
         if reply.status < 300 or (silent and reply.status in done_when_repeated):
             return reply
-        refusal: Refused = refusal_of(reply.status, reply.headers, reply.content)
-        turned_away = reply.status in (429, 503)
-        if not isinstance(refusal, Busy) or failures == retries.tries or not (turned_away or repeatable):
+        refusal: RequestRefused = refusal_of(reply.status, reply.headers, reply.content)
+        throttled = reply.status in (429, 503)
+        if not isinstance(refusal, Busy) or failures == retries.tries or not (throttled or repeatable):
             raise refusal
-        silent = silent or not turned_away
+        silent = silent or not throttled
         yield Pause(retries.wait(failures, refusal.retry_after))
     raise AssertionError("unreachable")

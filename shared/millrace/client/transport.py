@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 from urllib.parse import quote
 
@@ -132,6 +134,19 @@ def _unreachable(error: httpx.TransportError) -> Unreachable:
     return Unreachable(f"{type(error).__name__}: {error}".rstrip(": "), sent=not never_sent)
 
 
+def _method(written: Callable[..., Any], bound: Callable[..., Any]) -> Callable[..., Any]:
+    """A bound call with the name, signature and docstring that `help` shows; without the side it is bound to."""
+    bound.__name__, bound.__doc__ = written.__name__.lstrip("_"), written.__doc__
+    vars(bound)["__signature__"] = _signature(written)
+    return bound
+
+
+@cache
+def _signature(written: Callable[..., Any]) -> inspect.Signature:
+    signature = inspect.signature(written)
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
 class BoundCall(Generic[P, T]):
     """A method written once: it blocks on a `SyncSide` and is awaited on an `AsyncSide`."""
 
@@ -148,7 +163,7 @@ class BoundCall(Generic[P, T]):
     def __get__(self, side: Any, owner: type) -> Any:
         if side is None:
             return self
-        return lambda *args, **kwargs: side.run(self._steps(side, *args, **kwargs))
+        return _method(self._steps, lambda *args, **kwargs: side.run(self._steps(side, *args, **kwargs)))
 
 
 class Stream(Generic[P, T]):
@@ -167,4 +182,4 @@ class Stream(Generic[P, T]):
     def __get__(self, side: Any, owner: type) -> Any:
         if side is None:
             return self
-        return lambda *args, **kwargs: side.parts(self._parts(side, *args, **kwargs))
+        return _method(self._parts, lambda *args, **kwargs: side.parts(self._parts(side, *args, **kwargs)))

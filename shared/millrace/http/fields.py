@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from millrace.model.errors import InvalidField, InvalidRequest
+from millrace.model.errors import InvalidField
 
 Schema = dict[str, Any]
-#: A JSON document nested deeper than this is refused before it can exhaust the stack of whoever reads it next.
-MAX_DEPTH = 200
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -41,6 +37,7 @@ class Text:
     pattern: str = ""
     words: tuple[str, ...] = ()
     meaning: str = ""
+    name: str = ""  #: of its schema in the OpenAPI document, where several routes share it
 
     def read(self, path: str, value: Any) -> str:
         if not isinstance(value, str) or not self._fits(value):
@@ -61,7 +58,7 @@ class Text:
 
     def schema(self) -> Schema:
         if self.words:
-            return _described({"type": "string", "enum": list(self.words)}, self.meaning)
+            return _described({"type": "string", "enum": list(self.words), **_title(self.name)}, self.meaning)
         described: Schema = {"type": "string", "maxLength": self.most}
         if self.min_:
             described["minLength"] = self.min_
@@ -236,6 +233,8 @@ class Record:
     #: Groups of which at most one member may be given.
     exclusive: tuple[tuple[str, ...], ...] = field(default=())
     meaning: str = ""
+    name: str = ""  #: of its schema in the OpenAPI document
+    example: Mapping[str, Any] | None = None
 
     def read(self, path: str, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -264,21 +263,9 @@ class Record:
             described["not"] = {
                 "anyOf": [{"required": list(pair)} for group in self.exclusive for pair in _pairs(group)]
             }
-        return _described(described, self.meaning)
-
-
-def parse_json(data: bytes) -> Any:
-    """JSON as RFC 8259 has it: UTF-8, no NaN, no number that overflows, no duplicate member, no lone surrogate, and no
-    bottomless nesting."""
-    try:
-        text = data.decode("utf-8")
-        found = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_members)
-        json.dumps(found, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as exc:
-        raise InvalidRequest("The body is not JSON: RFC 8259, UTF-8, no member twice.") from exc
-    if _deeper_than(found, MAX_DEPTH):
-        raise InvalidRequest(f"The body is nested deeper than {MAX_DEPTH} levels.")
-    return found
+        if self.example is not None:
+            described["examples"] = [self.example]
+        return _described({**described, **_title(self.name)}, self.meaning)
 
 
 def rfc3339(millis: int | None) -> str | None:
@@ -286,39 +273,6 @@ def rfc3339(millis: int | None) -> str | None:
     if not millis:
         return None
     return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _deeper_than(value: Any, depth: int) -> bool:
-    level = [value]
-    for _ in range(depth):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        if not level:
-            return False
-    return True
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a member twice")
-    return members
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    """A number that overflows would be written back as Infinity, which is no JSON."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("a number too large for a float")
-    return number
 
 
 def _refuse() -> bytes:
@@ -331,6 +285,11 @@ def _shown(value: Any) -> str:
 
 def _described(schema: Schema, meaning: str) -> Schema:
     return {**schema, "description": meaning} if meaning else schema
+
+
+def _title(name: str) -> Schema:
+    """The name under which the OpenAPI document lists a schema."""
+    return {"title": name} if name else {}
 
 
 def _pairs(group: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -1,104 +1,157 @@
-"""The OpenAPI 3.1 document of an API, from its table of routes."""
+"""The OpenAPI 3.1 document of an API, from its table of routes.
+
+Schemas with a title become named components, and so do parameters that several routes share: code generators make one
+type for each name. Refusals are shared responses, one for each status.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from millrace.http.access import TENANT_PARAMETER
 from millrace.http.fields import Kind, Schema, Text
-from millrace.http.problems import CONTENT_TYPE, STATUSES
-from millrace.http.routes import TENANT_NAME, Route, RouteReply
+from millrace.http.problems import CONTENT_TYPE, PROBLEM, STATUSES
+from millrace.http.request import TENANT_NAME, TENANT_PARAMETER
+from millrace.http.routes import Route, RouteReply
 
 OpenApiDocument = dict[str, Any]
-#: Problems that every route with a token may answer with.
-EVERYWHERE = (
-    "invalid_request",
-    "invalid_field",
-    "unauthorised",
-    "forbidden",
-    "not_found",
-    "method_not_allowed",
-    "internal",
-    "store_unavailable",
-)
-#: What API Gateway itself says when the authoriser refuses: all refusals look the same.
+#: Problems that every route may answer with, and those with a token.
+ALWAYS = ("invalid_request", "invalid_field", "not_found", "method_not_allowed", "internal")
+WITH_TOKEN = (*ALWAYS, "unauthorised", "forbidden", "store_unavailable")
+#: Names of the shared responses.
+REFUSALS = {
+    400: "BadRequest",
+    401: "Unauthorised",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    409: "Conflict",
+    413: "BodyTooLarge",
+    422: "InvalidMessage",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "Unavailable",
+}
+REFUSAL_HEADERS = {
+    405: {"Allow": "The methods that the path has."},
+    429: {"Retry-After": "Seconds to wait before the next try."},
+    503: {"Retry-After": "Seconds to wait before the next try."},
+}
+#: A small object or list, written over several lines.
+SHORT = re.compile(r"[{\[]\n[^{}\[\]]{1,120}\n\s*[}\]]")
 GATEWAY_REFUSAL: Schema = {
     "type": "object",
+    "title": "GatewayRefusal",
     "properties": {"message": {"type": "string"}},
     "required": ["message"],
-    "description": "Said by the gateway for every token that does not count.",
+    "description": "What API Gateway answers when the authoriser refuses a token. All refusals look the same.",
 }
-PROBLEM: Schema = {
-    "type": "object",
-    "description": "RFC 9457. `code` is stable; `detail` is for people.",
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "code": {"type": "string", "enum": sorted(STATUSES)},
-        "detail": {"type": "string"},
-        "correlation_id": {"type": "string"},
-        "current_version": {"type": ["integer", "null"]},
-        "field": {"type": "string"},
-        "allowed": {"type": "string"},
-    },
-    "required": ["type", "title", "status", "code", "correlation_id"],
-}
+BEARER = {"type": "http", "scheme": "bearer", "description": "A token `mrt_<id>_<secret>`: `millrace tokens create`."}
 
 
-def openapi(title: str, description: str, version: str, routes: Iterable[Route[Any]]) -> OpenApiDocument:
-    """The document of these routes."""
+def openapi(
+    title: str, description: str, version: str, tags: Mapping[str, str], routes: Sequence[Route[Any]]
+) -> OpenApiDocument:
+    """The document of these routes; `tags` says what each group of them is for."""
+    parts = _Components(routes)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, parts)
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "description": description, "version": version, "license": {"name": "MIT"}},
         "servers": [{"url": "/"}],
+        "security": [{"bearer": []}],
+        "tags": [{"name": name, "description": meaning} for name, meaning in tags.items()],
         "paths": paths,
         "components": {
-            "schemas": {"Problem": PROBLEM, "GatewayRefusal": GATEWAY_REFUSAL},
-            "securitySchemes": {
-                "bearer": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": "`mrt_<id>_<secret>`, by `millrace tokens`.",
-                }
-            },
+            "schemas": dict(sorted(parts.schemas.items())),
+            "parameters": dict(sorted(parts.parameters.items())),
+            "responses": parts.responses,
+            "headers": {"CorrelationId": _header("The caller's X-Correlation-Id, or a new one.")},
+            "securitySchemes": {"bearer": BEARER},
         },
     }
 
 
 def written(document: OpenApiDocument) -> str:
-    """The document as it is checked in."""
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    """The document as it is checked in: indented, with short objects and lists on one line."""
+    text = json.dumps(document, indent=1, ensure_ascii=False)
+    return SHORT.sub(lambda found: re.sub(r"\n\s*", " ", found[0]), text) + "\n"
 
 
-def _operation(route: Route[Any]) -> OpenApiDocument:
-    operation: OpenApiDocument = {"operationId": route.name, "summary": route.summary, "parameters": _parameters(route)}
-    if route.scope is None:
-        operation["security"] = []
+class _Components:
+    """What operations share, collected while they are described."""
+
+    def __init__(self, routes: Sequence[Route[Any]]) -> None:
+        self.schemas: dict[str, Schema] = {}
+        self.parameters: dict[str, OpenApiDocument] = {}
+        self.responses: dict[str, OpenApiDocument] = {}
+        uses = Counter(json.dumps(parameter) for route in routes for parameter in _parameters(route))
+        self._shared = {parameter for parameter, count in uses.items() if count > 1}
+        by_status: dict[int, list[str]] = {}
+        for code in dict.fromkeys(code for route in routes for code in _codes(route)):
+            by_status.setdefault(STATUSES[code][0], []).append(code)
+        for status, codes in sorted(by_status.items()):
+            self.responses[REFUSALS[status]] = _refusal(status, codes, self)
+
+    def schema(self, schema: Schema) -> Schema:
+        """The schema with every titled part moved to the components."""
+        found = dict(schema)
+        for key in ("items", "additionalProperties"):
+            if isinstance(found.get(key), dict):
+                found[key] = self.schema(found[key])
+        if "anyOf" in found:
+            found["anyOf"] = [self.schema(one) for one in found["anyOf"]]
+        if "properties" in found:
+            found["properties"] = {name: self.schema(member) for name, member in found["properties"].items()}
+        title = found.pop("title", None)
+        if title is None:
+            return found
+        if self.schemas.setdefault(title, found) != found:
+            raise ValueError(f"Two schemas are called {title}.")
+        return {"$ref": f"#/components/schemas/{title}"}
+
+    def parameter(self, parameter: OpenApiDocument) -> OpenApiDocument:
+        """A reference to it where another route has the same."""
+        name = parameter["name"].replace("-", "")
+        if json.dumps(parameter) not in self._shared or self.parameters.setdefault(name, parameter) != parameter:
+            return parameter
+        return {"$ref": f"#/components/parameters/{name}"}
+
+
+def _operation(route: Route[Any], parts: _Components) -> OpenApiDocument:
+    operation: OpenApiDocument = {"operationId": route.name, "tags": [route.tag], "summary": route.summary}
+    if route.scopes:
+        operation["x-millrace-scopes"] = [scope.value for scope in route.scopes]
     else:
-        operation["security"] = [{"bearer": []}]
-        operation["x-millrace-scope"] = route.scope.value
+        operation["security"] = []
+    if parameters := [parts.parameter(parameter) for parameter in _parameters(route)]:
+        operation["parameters"] = parameters
     if route.body is not None:
-        content = {"application/json": {"schema": route.body.schema()}}
+        content = {"application/json": {"schema": parts.schema(route.body.schema())}}
         operation["requestBody"] = {"required": bool(route.body.required), "content": content}
     if route.takes_bytes:
-        operation["requestBody"] = {"required": True, "content": {"*/*": {"schema": {}}}}
+        content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        operation["requestBody"] = {"required": True, "content": content}
+    statuses = sorted({STATUSES[code][0] for code in _codes(route)})
     operation["responses"] = {
-        **{str(status): _reply(reply) for status, reply in sorted(route.replies.items())},
-        **_problems((*EVERYWHERE, *route.refuses) if route.scope else ("method_not_allowed", "internal")),
+        **{str(status): _reply(reply, parts) for status, reply in sorted(route.replies.items())},
+        **{str(status): {"$ref": f"#/components/responses/{REFUSALS[status]}"} for status in statuses},
     }
     return operation
 
 
+def _codes(route: Route[Any]) -> tuple[str, ...]:
+    return (*(WITH_TOKEN if route.scopes else ALWAYS), *route.refuses)
+
+
 def _parameters(route: Route[Any]) -> list[OpenApiDocument]:
-    found = [_parameter("path", name, _path_kind(name), required=True) for name in re.findall(r"\{(\w+)\}", route.path)]
-    query: Mapping[str, Kind] = {**route.query, TENANT_PARAMETER: TENANT_NAME} if route.scope else route.query
+    found = [_parameter("path", name, _path_kind(name)) for name in re.findall(r"\{(\w+)\}", route.path)]
+    query: Mapping[str, Kind] = {**route.query, TENANT_PARAMETER: TENANT_NAME} if route.scopes else route.query
     found += [_parameter("query", name, kind) for name, kind in query.items()]
     found += [_parameter("header", name, kind) for name, kind in route.headers.items()]
     return found
@@ -108,40 +161,37 @@ def _path_kind(name: str) -> Kind:
     return Text(64, 1, "[A-Za-z][A-Za-z0-9_]{0,63}") if name == "queue" else Text(128, 1, "[A-Za-z0-9.]{1,128}")
 
 
-def _parameter(where: str, name: str, kind: Kind, *, required: bool = False) -> OpenApiDocument:
-    schema = dict(kind.schema())
-    described: OpenApiDocument = {"name": name, "in": where, "required": required, "schema": schema}
+def _parameter(where: str, name: str, kind: Kind) -> OpenApiDocument:
+    schema = {key: value for key, value in kind.schema().items() if key != "title"}
+    described: OpenApiDocument = {"name": name, "in": where, "schema": schema}
+    if where == "path":
+        described["required"] = True
     if "description" in schema:
         described["description"] = schema.pop("description")
     return described
 
 
-def _reply(reply: RouteReply) -> OpenApiDocument:
-    described: OpenApiDocument = {"description": reply.meaning}
-    described["headers"] = {
-        "X-Correlation-Id": {"description": "The caller's, or a new one.", "schema": {"type": "string"}},
-        **{name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in reply.headers.items()},
-    }
+def _header(meaning: str) -> OpenApiDocument:
+    return {"description": meaning, "schema": {"type": "string"}}
+
+
+def _headers(more: Mapping[str, str]) -> OpenApiDocument:
+    own = {name: _header(meaning) for name, meaning in more.items()}
+    return {"X-Correlation-Id": {"$ref": "#/components/headers/CorrelationId"}, **own}
+
+
+def _reply(reply: RouteReply, parts: _Components) -> OpenApiDocument:
+    described: OpenApiDocument = {"description": reply.meaning, "headers": _headers(reply.headers)}
     if reply.schema is not None:
-        described["content"] = {reply.media_type: {"schema": reply.schema}}
+        described["content"] = {reply.media_type: {"schema": parts.schema(reply.schema)}}
     return described
 
 
-def _problems(codes: Iterable[str]) -> OpenApiDocument:
-    by_status: dict[int, list[str]] = {}
-    for code in dict.fromkeys(codes):
-        by_status.setdefault(STATUSES[code][0], []).append(code)
-    return {str(status): _problem(status, found) for status, found in sorted(by_status.items())}
-
-
-def _problem(status: int, codes: list[str]) -> OpenApiDocument:
-    content: OpenApiDocument = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+def _refusal(status: int, codes: Iterable[str], parts: _Components) -> OpenApiDocument:
+    content: OpenApiDocument = {CONTENT_TYPE: {"schema": parts.schema(PROBLEM)}}
     if status in (401, 403):
-        content["application/json"] = {"schema": {"$ref": "#/components/schemas/GatewayRefusal"}}
-    described: OpenApiDocument = {
-        "description": "; ".join(f"`{c}`: {STATUSES[c][1]}" for c in codes),
-        "content": content,
-    }
-    if status in (429, 503):
-        described["headers"] = {"Retry-After": {"description": "Seconds.", "schema": {"type": "string"}}}
-    return described
+        content["application/json"] = {"schema": parts.schema(GATEWAY_REFUSAL)}
+    described: OpenApiDocument = {"description": "; ".join(f"`{code}`: {STATUSES[code][1]}" for code in codes) + "."}
+    if status not in (401, 403):
+        described["headers"] = _headers(REFUSAL_HEADERS.get(status, {}))
+    return {**described, "content": content}

@@ -1,4 +1,4 @@
-"""Errors as HTTP answers: RFC 9457 problem documents with a stable `code`.
+"""Errors as HTTP answers: RFC 9457 problem documents with a stable `code`; and what the HTTP APIs refuse themselves.
 
 The one table that maps what the core refuses to a status. A fault of ours is 5xx, never 4xx: senders drop a message
 on a 4xx and send it again on a 5xx.
@@ -13,6 +13,7 @@ from typing import Any
 from millrace.model.errors import (
     InvalidField,
     InvalidMessage,
+    InvalidRequest,
     MillraceError,
     QueueFull,
     StaleClaim,
@@ -47,8 +48,86 @@ STATUSES: dict[str, tuple[int, str]] = {
     "store_unavailable": (503, "The store did not answer"),
     "internal": (500, "Something went wrong on our side"),
 }
+#: The schema of a problem document.
+PROBLEM: dict[str, Any] = {
+    "type": "object",
+    "title": "Problem",
+    "description": "A problem document (RFC 9457). `code` is stable and for programs; `detail` is for people.",
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "code": {"type": "string", "enum": sorted(STATUSES), "title": "ProblemCode"},
+        "detail": {"type": "string"},
+        "correlation_id": {"type": "string"},
+        "current_version": {"type": ["integer", "null"], "description": "With `stale_claim` and `stale_state`."},
+        "field": {"type": "string", "description": "With `invalid_field`: the path of the field."},
+        "allowed": {"type": "string", "description": "With `invalid_field`: what the field takes."},
+    },
+    "required": ["type", "title", "status", "code", "correlation_id"],
+    "examples": [
+        {
+            "type": "urn:millrace:stale_claim",
+            "title": "The claim is stale",
+            "status": 409,
+            "code": "stale_claim",
+            "detail": "The claim on this message is stale: version 1, now 2.",
+            "current_version": 2,
+            "correlation_id": "order-4711",
+        }
+    ],
+}
 #: For a store that did not answer: soon, but not at once.
 STORE_RETRY_AFTER = 2
+
+
+class Unauthorised(MillraceError):
+    """The request carries no valid token. Says nothing more: every refusal looks the same."""
+
+    code = "unauthorised"
+
+    def __init__(self) -> None:
+        super().__init__("A valid token is needed.")
+
+
+class Forbidden(MillraceError):
+    """The token is valid and does not reach this far."""
+
+    code = "forbidden"
+
+    def __init__(self, needed: str) -> None:
+        self.needed = needed
+        super().__init__(f"The token does not allow this: it needs {needed}.")
+
+
+class MethodNotAllowed(MillraceError):
+    """The path is right, the method is not."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, method: str, allowed: tuple[str, ...]) -> None:
+        self.allowed = allowed
+        super().__init__(f"{method[:16]} is not allowed here. Allowed: {', '.join(allowed)}.")
+
+
+class TooManyWaiting(MillraceError):
+    """As many consumers wait on the queue as this process holds."""
+
+    code = "too_many_waiting"
+
+    def __init__(self, queue: str, limit: int, retry_after: int = 2) -> None:
+        self.queue = queue
+        self.retry_after = retry_after
+        super().__init__(f"{limit} consumers wait on queue {queue!r} already: try again in {retry_after} s.")
+
+
+class InvalidClaim(InvalidRequest):
+    """The claim is not one that this queue handed out."""
+
+    code = "invalid_request"
+
+    def __init__(self) -> None:
+        super().__init__("claim: not one that this queue handed out. Allowed: the `claim` of a dequeue, unchanged.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +160,8 @@ def problem(error: BaseException, correlation_id: str) -> Problem:
     retry_after = getattr(error, "retry_after", STORE_RETRY_AFTER if status == 503 else None)
     if retry_after is not None:
         headers["Retry-After"] = str(retry_after)
+    if isinstance(error, MethodNotAllowed):
+        headers["Allow"] = ", ".join(error.allowed)
     return Problem(status, headers, document)
 
 

@@ -1,77 +1,117 @@
-"""An HTTP request, read from an API Gateway event of payload format 2.0."""
+"""An HTTP request: read from an API Gateway event of payload format 2.0, by what its route declares."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
 from millrace.engine.drafts import correlation_id
-from millrace.http.fields import parse_json
+from millrace.http.fields import Text
+from millrace.http.json_body import parse_json
+from millrace.http.problems import Forbidden, Unauthorised
 from millrace.model.clock import Entropy, system_entropy
 from millrace.model.errors import InvalidField, InvalidRequest
+from millrace.model.tokens import ANY_TENANT, Scope
 
+GatewayEvent = Mapping[str, Any]
 CORRELATION_HEADER = "x-correlation-id"
+#: Names the tenant for tokens that reach several.
+TENANT_PARAMETER = "tenant_id"
+TENANT_NAME = Text(48, 1, r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}", meaning="The tenant, for tokens that reach several.")
+DEFAULT_TENANT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A token's holder, as the authoriser let it through."""
+
+    token_id: str = ""
+    name: str = ""
+    scopes: frozenset[str] = frozenset()
+    tenants: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, event: GatewayEvent) -> Principal:
+        """Raises Unauthorised where no authoriser vouches for the request: a function without one stays shut."""
+        context = ((event.get("requestContext") or {}).get("authorizer") or {}).get("lambda") or {}
+        token_id = str(context.get("token_id") or "")
+        if not token_id:
+            raise Unauthorised
+        return cls(
+            token_id,
+            str(context.get("name") or token_id),
+            frozenset(str(context.get("scopes") or "").split()),
+            tuple(str(context.get("tenants") or "").split()),
+        )
+
+    def require(self, scopes: tuple[Scope, ...]) -> None:
+        """Raises Forbidden unless the token has one of these scopes."""
+        if not self.scopes.intersection(scopes):
+            raise Forbidden(f"scope {' or '.join(scopes)}")
+
+    def tenant(self, wanted: str | None) -> str:
+        """The tenant that a request is about: the one it names, else the token's only one, else `default`."""
+        if wanted is None:
+            wanted = self.tenants[0] if len(self.tenants) == 1 and self.tenants[0] != ANY_TENANT else DEFAULT_TENANT
+        if wanted not in self.tenants and ANY_TENANT not in self.tenants:
+            raise Forbidden("another tenant")
+        return wanted
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """What a handler needs of a request, whatever carried it."""
+    """A checked request: what a route's handler works with."""
 
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[str, str]  #: names in lower case
-    body: bytes
     correlation_id: str  #: the caller's where it is fit to be sent on, else a new one
-    principal: Mapping[str, Any] = field(default_factory=dict)  #: what the authoriser said of the token
-    source_ip: str = ""
+    principal: Principal
+    tenant: str
+    path: Mapping[str, str]  #: the parameters of the path
+    query: Mapping[str, Any]
+    headers: Mapping[str, Any]  #: those that the route declares
+    body: Mapping[str, Any]  #: the members of a JSON body
+    content: bytes  #: the body as it came
+    content_type: str
+    source_ip: str
 
-    @classmethod
-    def from_event(cls, event: Mapping[str, Any], entropy: Entropy = system_entropy) -> ApiRequest:
-        """Read an event. Raises InvalidRequest for a body or query that cannot be read."""
-        context = event.get("requestContext") or {}
-        http = context.get("http") or {}
-        return cls(
-            method=str(http.get("method", "GET")).upper(),
-            path=_path(event, context),
-            query=_query(str(event.get("rawQueryString") or "")),
-            headers=headers_of(event),
-            body=_body(event),
-            correlation_id=correlation_of(event, entropy),
-            principal=(context.get("authorizer") or {}).get("lambda") or {},
-            source_ip=str(http.get("sourceIp", "")),
-        )
-
-    def document(self) -> Any:
-        """The body as JSON; an empty one counts as an empty object."""
-        media_type = self.headers.get("content-type", "application/json").split(";")[0].strip().lower()
-        if media_type != "application/json" and not media_type.endswith("+json"):
-            raise InvalidField("Content-Type", f"{media_type[:40]!r} is not JSON", "application/json")
-        return parse_json(self.body) if self.body.strip() else {}
+    @property
+    def page(self) -> dict[str, Any]:
+        """What was asked for of a list: `limit` and `cursor`, where given."""
+        return {name: self.query[name] for name in ("limit", "cursor") if name in self.query}
 
 
-def headers_of(event: Mapping[str, Any]) -> dict[str, str]:
+def headers_of(event: GatewayEvent) -> dict[str, str]:
+    """By their names in lower case."""
     return {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
 
 
-def correlation_of(event: Mapping[str, Any], entropy: Entropy = system_entropy) -> str:
+def correlation_of(event: GatewayEvent, entropy: Entropy = system_entropy) -> str:
     """Also for an event that cannot be read otherwise: a refusal has a correlation id too."""
     return correlation_id(headers_of(event).get(CORRELATION_HEADER), entropy)
 
 
-def _path(event: Mapping[str, Any], context: Mapping[str, Any]) -> str:
-    path, stage = str(event.get("rawPath") or "/"), str(context.get("stage") or "$default")
-    if stage != "$default" and path.startswith(f"/{stage}/"):
-        path = path[len(stage) + 1 :]
-    return path
+def method_of(event: GatewayEvent) -> str:
+    return str(_http(event).get("method", "GET")).upper()
 
 
-def _query(raw: str) -> dict[str, str]:
+def path_of(event: GatewayEvent) -> str:
+    """The path without the name of the API's stage."""
+    path = str(event.get("rawPath") or "/")
+    stage = str((event.get("requestContext") or {}).get("stage") or "$default")
+    return path[len(stage) + 1 :] if stage != "$default" and path.startswith(f"/{stage}/") else path
+
+
+def source_ip_of(event: GatewayEvent) -> str:
+    return str(_http(event).get("sourceIp", ""))
+
+
+def query_of(event: GatewayEvent) -> dict[str, str]:
+    """Raises InvalidRequest for a query that cannot be read, or names a parameter twice."""
     try:
+        raw = str(event.get("rawQueryString") or "")
         pairs = parse_qsl(raw, keep_blank_values=True, errors="strict", max_num_fields=50)
     except ValueError as exc:
         raise InvalidRequest("The query string cannot be read.") from exc
@@ -81,7 +121,8 @@ def _query(raw: str) -> dict[str, str]:
     return query
 
 
-def _body(event: Mapping[str, Any]) -> bytes:
+def content_of(event: GatewayEvent) -> bytes:
+    """The body's bytes. Raises InvalidRequest."""
     body = event.get("body") or ""
     if not event.get("isBase64Encoded"):
         return str(body).encode("utf-8", "surrogatepass")
@@ -89,3 +130,15 @@ def _body(event: Mapping[str, Any]) -> bytes:
         return base64.b64decode(body, validate=True)
     except (binascii.Error, ValueError) as exc:
         raise InvalidRequest("The body's base64 cannot be read.") from exc
+
+
+def document_of(content: bytes, content_type: str) -> Any:
+    """A body as JSON; an empty one counts as an empty object."""
+    media_type = (content_type or "application/json").split(";")[0].strip().lower()
+    if media_type != "application/json" and not media_type.endswith("+json"):
+        raise InvalidField("Content-Type", f"{media_type[:40]!r} is not JSON", "application/json")
+    return parse_json(content) if content.strip() else {}
+
+
+def _http(event: GatewayEvent) -> Mapping[str, Any]:
+    return (event.get("requestContext") or {}).get("http") or {}

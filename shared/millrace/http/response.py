@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from millrace.http.errors import MethodNotAllowed
 from millrace.http.problems import problem
 
 JSON_TYPE = "application/json"
@@ -37,13 +36,11 @@ def refusal(error: BaseException, correlation_id: str) -> HttpResponse:
     """The problem document for an error."""
     described = problem(error, correlation_id)
     headers = {**described.headers, "X-Content-Type-Options": "nosniff"}
-    if isinstance(error, MethodNotAllowed):
-        headers["Allow"] = ", ".join(error.allowed)
     return HttpResponse(described.status, described.document, headers=headers)
 
 
 def item_of(status: int, outcome: Mapping[str, Any] | BaseException, correlation_id: str) -> dict[str, Any]:
-    """One line of a batch's answer: what it would have been alone."""
+    """One item of a batch's answer: what it would have been alone."""
     if isinstance(outcome, BaseException):
         described = problem(outcome, correlation_id)
         return {"http_status": described.status, "problem": described.document}

@@ -6,19 +6,32 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Generic, TypeVar
 from urllib.parse import unquote
 
-from millrace.http.access import TENANT_PARAMETER, Principal
-from millrace.http.errors import MethodNotAllowed
-from millrace.http.fields import Kind, Record, Schema, Text
-from millrace.http.request import ApiRequest, correlation_of
+from millrace.http.fields import Kind, Record, Schema
+from millrace.http.problems import MethodNotAllowed
+from millrace.http.request import (
+    TENANT_NAME,
+    TENANT_PARAMETER,
+    ApiRequest,
+    GatewayEvent,
+    Principal,
+    content_of,
+    correlation_of,
+    document_of,
+    headers_of,
+    method_of,
+    path_of,
+    query_of,
+    source_ip_of,
+)
 from millrace.http.response import HttpResponse, refusal
 from millrace.model.errors import InvalidField, MillraceError, NotFound
 from millrace.model.tokens import Scope
 
 S = TypeVar("S")
-TENANT_NAME = Text(48, 1, r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}", meaning="The tenant, for tokens that reach several.")
 log = logging.getLogger(__name__)
 
 
@@ -33,42 +46,22 @@ class RouteReply:
 
 
 @dataclass(frozen=True, slots=True)
-class RouteCall:
-    """A checked request: what a route's handler works with."""
-
-    request: ApiRequest
-    principal: Principal
-    tenant: str
-    path: Mapping[str, str]
-    query: Mapping[str, Any]
-    headers: Mapping[str, Any]
-    body: Mapping[str, Any]
-
-    @property
-    def correlation_id(self) -> str:
-        return self.request.correlation_id
-
-
-@dataclass(frozen=True, slots=True)
 class Route(Generic[S]):
     """One operation of an API."""
 
     method: str
     path: str  #: `/v1/queues/{queue}/…`
-    name: str  #: the operation's id in the OpenAPI document
+    name: str  #: the operation's id in the OpenAPI document, and the action in the audit log
+    tag: str  #: the group of operations that it belongs to
     summary: str
-    handle: Callable[[S, RouteCall], HttpResponse]
+    handle: Callable[[S, ApiRequest], HttpResponse]
     replies: Mapping[int, RouteReply]
-    scope: Scope | None  #: None: open to everybody
+    scopes: tuple[Scope, ...]  #: one of them is needed; none: open to everybody
     body: Record | None = None
     takes_bytes: bool = False  #: the body is not JSON but any bytes
     query: Mapping[str, Kind] = field(default_factory=dict)
     headers: Mapping[str, Kind] = field(default_factory=dict)
     refuses: tuple[str, ...] = ()  #: problem codes beyond those that every route may answer with
-
-    def match(self, path: str) -> dict[str, str] | None:
-        found = _pattern(self.path).fullmatch(path)
-        return None if found is None else {name: _unquoted(name, text) for name, text in found.groupdict().items()}
 
 
 class Api(Generic[S]):
@@ -78,89 +71,66 @@ class Api(Generic[S]):
         self.service = service
         self.routes = tuple(routes)
 
-    def handle(self, event: Mapping[str, Any]) -> dict[str, Any]:
+    def handle(self, event: GatewayEvent) -> dict[str, Any]:
         """Answer an API Gateway event. Nothing raised in a handler gets past this; what is not ours shows nothing."""
+        correlation_id = correlation_of(event)
         try:
-            request = ApiRequest.from_event(event)
-            route, path = self.find(request)
+            route, parameters = find(self.routes, method_of(event), path_of(event))
+            response = route.handle(self.service, checked(route, parameters, event, correlation_id))
         except MillraceError as error:
-            return refused(error, correlation_of(event))
+            response = refusal(error, correlation_id)
         except Exception as error:
-            log.exception("event cannot be read", extra={"action": "request_failed"})
-            return refused(error, correlation_of(event))
-        return self.serve(route, path, request)
+            log.exception("request failed", extra={"action": "request_failed", "correlation_id": correlation_id})
+            response = refusal(error, correlation_id)
+        return response.to_event(correlation_id)
 
-    def serve(self, route: Route[S], path: Mapping[str, str], request: ApiRequest) -> dict[str, Any]:
-        """Answer a request whose route is found already, as `handle` does."""
-        try:
-            answer = self._answer(route, path, request)
-        except MillraceError as error:
-            return refused(error, request.correlation_id)
-        except Exception as error:
-            extra = {"action": "request_failed", "correlation_id": request.correlation_id}
-            log.exception("request failed", extra=extra)
-            return refused(error, request.correlation_id)
-        return answer.to_event(request.correlation_id)
 
-    def _answer(self, route: Route[S], path: Mapping[str, str], request: ApiRequest) -> HttpResponse:
-        if route.scope is None:
-            return route.handle(self.service, RouteCall(request, _NOBODY, "", path, {}, {}, {}))
-        principal = Principal.of(request)
-        principal.require(route.scope)
-        query = dict(request.query)
+def find(routes: Sequence[Route[S]], method: str, path: str) -> tuple[Route[S], dict[str, str]]:
+    """The route of a request, and the parameters in its path. A path that names a route outright is not taken for the
+    parameter of another. Raises NotFound, or MethodNotAllowed with the methods that the path has.
+    """
+    matches = [(route, match) for route in routes if (match := _pattern(route.path).fullmatch(path))]
+    if not matches:
+        raise NotFound("path", path[:80])
+    fewest = min(len(match.groups()) for _, match in matches)
+    matches = [(route, match) for route, match in matches if len(match.groups()) == fewest]
+    for route, match in matches:
+        if route.method == method:
+            return route, {name: _unquoted(name, text) for name, text in match.groupdict().items()}
+    raise MethodNotAllowed(method, tuple(sorted({route.method for route, _ in matches})))
+
+
+def checked(route: Route[Any], parameters: Mapping[str, str], event: GatewayEvent, correlation_id: str) -> ApiRequest:
+    """Read every part of a request by its declaration. Raises Unauthorised, Forbidden, InvalidRequest."""
+    principal, tenant, query = Principal(), "", dict[str, str]()
+    if route.scopes:
+        principal, query = Principal.of(event), query_of(event)
+        principal.require(route.scopes)
         named = query.pop(TENANT_PARAMETER, None)
         tenant = principal.tenant(None if named is None else TENANT_NAME.read(TENANT_PARAMETER, named))
-        return route.handle(self.service, checked(route, request, principal, tenant, path, query))
-
-    def find(self, request: ApiRequest) -> tuple[Route[S], dict[str, str]]:
-        """Raises NotFound, or MethodNotAllowed where the path is right."""
-        matches = [(route, path) for route in self.routes if (path := route.match(request.path)) is not None]
-        for route, path in matches:
-            if route.method == request.method:
-                return route, path
-        if matches:
-            raise MethodNotAllowed(request.method, tuple(sorted({route.method for route, _ in matches})))
-        raise NotFound("path", request.path[:80])
-
-
-def refused(error: BaseException, correlation_id: str) -> dict[str, Any]:
-    return refusal(error, correlation_id).to_event(correlation_id)
-
-
-def checked(
-    route: Route[Any],
-    request: ApiRequest,
-    principal: Principal,
-    tenant: str,
-    path: Mapping[str, str],
-    query: Mapping[str, str],
-) -> RouteCall:
-    """Read every part of a request by its declaration. Raises InvalidField."""
     for name in query:
         if name not in route.query:
             raise InvalidField(name[:80], "is unknown here", ", ".join((*route.query, TENANT_PARAMETER)))
-    given = {name: request.headers[name.lower()] for name in route.headers if name.lower() in request.headers}
-    return RouteCall(
-        request,
+    headers, content = headers_of(event), content_of(event)
+    content_type = headers.get("content-type", "")
+    given = {name: headers[name.lower()] for name in route.headers if name.lower() in headers}
+    return ApiRequest(
+        correlation_id,
         principal,
         tenant,
-        path,
+        parameters,
         {name: route.query[name].read(name, text) for name, text in query.items()},
         {name: route.headers[name].read(name, text) for name, text in given.items()},
-        route.body.read("", request.document()) if route.body else {},
+        route.body.read("", document_of(content, content_type)) if route.body else {},
+        content,
+        content_type,
+        source_ip_of(event),
     )
 
 
-_NOBODY = Principal("", "", frozenset(), ())
-_patterns: dict[str, re.Pattern[str]] = {}
-
-
+@cache
 def _pattern(path: str) -> re.Pattern[str]:
-    if path not in _patterns:
-        _patterns[path] = re.compile(
-            re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", re.escape(path).replace(r"\{", "{").replace(r"\}", "}"))
-        )
-    return _patterns[path]
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path)))
 
 
 def _unquoted(name: str, text: str) -> str:

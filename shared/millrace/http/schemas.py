@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from typing import Any
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from millrace.engine.enqueue import Receipt
-from millrace.engine.status import MessageStatus, MessageView
-from millrace.http.fields import Schema, parse_json, rfc3339
-from millrace.model.errors import InvalidRequest
-from millrace.model.message import Attempt, DeadLetter, Entry, Message
+from millrace.engine.status import MessageStatus
+from millrace.http.bodies import bytes_schemas, show_bytes
+from millrace.http.fields import Kind, Schema, Text, Whole, rfc3339
+from millrace.http.problems import PROBLEM
+from millrace.http.response import HttpResponse
+from millrace.model.cursor import MAX_PAGE, Page
+from millrace.model.message import Attempt, DeadLetter, DeadLetterReason, Entry, Message
 
 JsonObject = dict[str, Any]
+#: Of messages and jobs. Asked for anything else, the table would fail instead of finding nothing.
+MESSAGE_ID = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
+T = TypeVar("T")
+PAGE: Mapping[str, Kind] = {
+    "limit": Whole(1, MAX_PAGE, "Items on the page; 50 unless given."),
+    "cursor": Text(2_048, 1, meaning="The `next` of the page before."),
+}
+#: Makes a request safe to repeat.
+REQUEST_KEY: Mapping[str, Kind] = {
+    "Idempotency-Key": Text(500, 1, r"[^\x00-\x1f]+", meaning="Names the request: repeating it has no second effect.")
+}
 
 
 def text(meaning: str = "", *, null: bool = False) -> Schema:
@@ -27,13 +41,39 @@ def time(meaning: str = "", *, null: bool = False) -> Schema:
     return {**_schema("string", meaning, null=null), "format": "date-time"}
 
 
-def record(members: dict[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
-    required = [name for name in members if name not in optional]
-    return {"type": "object", "properties": members, "required": required, "additionalProperties": False}
+def flag(meaning: str = "") -> Schema:
+    return _schema("boolean", meaning, null=False)
 
 
-def page_of(name: str, item: Schema) -> Schema:
-    return record({name: {"type": "array", "items": item}, "next": text("Cursor of the next page.", null=True)})
+def list_of(item: Schema) -> Schema:
+    return {"type": "array", "items": item}
+
+
+def words(name: str, values: type[Any] | tuple[str, ...]) -> Schema:
+    """One of these words, under a name of its own."""
+    return {"type": "string", "enum": [str(value) for value in values], "title": name}
+
+
+def or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def record(
+    name: str, members: Mapping[str, Schema], optional: tuple[str, ...] = (), example: JsonObject | None = None
+) -> Schema:
+    """An object, under a name of its own in the OpenAPI document."""
+    required = [member for member in members if member not in optional]
+    schema: Schema = {"type": "object", "title": name, "properties": dict(members), "required": required}
+    return {**schema, "additionalProperties": False, **({"examples": [example]} if example else {})}
+
+
+def page_of(name: str, member: str, item: Schema) -> Schema:
+    return record(name, {member: list_of(item), "next": text("Cursor of the next page; null at the end.", null=True)})
+
+
+def show_page(member: str, page: Page[T], show: Callable[[T], JsonObject]) -> HttpResponse:
+    """A page of a list, as `page_of` describes it."""
+    return HttpResponse(200, {member: [show(item) for item in page.items], "next": page.next})
 
 
 def _schema(kind: str, meaning: str, *, null: bool) -> Schema:
@@ -41,43 +81,34 @@ def _schema(kind: str, meaning: str, *, null: bool) -> Schema:
     return {**schema, "description": meaning} if meaning else schema
 
 
-def show_bytes(name: str, data: bytes | None, *, as_json: bool = True) -> JsonObject:
-    """Bytes under `name` where they are JSON, else exactly under `name_base64`."""
-    if data is None:
-        return {}
-    if as_json:
-        try:
-            return {name: parse_json(data)}
-        except InvalidRequest:
-            pass
-    return {f"{name}_base64": base64.b64encode(data).decode()}
+def items_of(name: str, members: Mapping[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
+    """The answer to a batch: for each item what it would have been alone."""
+    item = record(f"{name}Item", {"http_status": number(), **members}, optional)
+    return record(f"{name}Items", {"items": list_of({"anyOf": [item, REFUSED_ITEM]})})
 
 
-def bytes_schemas(name: str, meaning: str) -> dict[str, Schema]:
-    return {
-        name: {"description": f"{meaning}, where it is JSON."},
-        f"{name}_base64": {"type": "string", "contentEncoding": "base64", "description": f"{meaning}, exact bytes."},
-    }
-
-
-def as_bytes(body: dict[str, Any] | Any, name: str) -> bytes | None:
-    """What a request gave under `name` (JSON) or `name_base64` (bytes)."""
-    if name in body:
-        return json.dumps(body[name], ensure_ascii=False, separators=(",", ":")).encode()
-    given: bytes | None = body.get(f"{name}_base64")
-    return given
-
-
+OK = record("Ok", {"ok": flag()}, example={"ok": True})
+REFUSED_ITEM = record("RefusedItem", {"http_status": number(), "problem": PROBLEM})
+STATUS = words("MessageStatus", MessageStatus)
+LABELS = list_of(text())
 RECEIPT = record(
+    "Receipt",
     {
         "message_id": text(),
         "correlation_id": text(),
         "idempotency_key": text("Empty where none was given."),
-        "duplicate": {"type": "boolean", "description": "The key was there before: this is that message."},
-        "status": {"type": "string", "enum": list(MessageStatus)},
-        **bytes_schemas("result", "What the finished message gave"),
+        "duplicate": flag("The idempotency key is known: this is the message that came first."),
+        "status": STATUS,
+        **bytes_schemas("result", "The result of the finished message"),
     },
     optional=("result", "result_base64"),
+    example={
+        "message_id": "0198c2f06d5e7c7aa1c2d3e4f5a6b7c8",
+        "correlation_id": "order-4711",
+        "idempotency_key": "order-4711",
+        "duplicate": False,
+        "status": "ready",
+    },
 )
 
 
@@ -96,20 +127,20 @@ ENTRY_MEMBERS: dict[str, Schema] = {
     "message_id": text(),
     "enqueued_at": time(),
     "expires_at": time(null=True),
-    "due_at": time("Not to be claimed before this.", null=True),
+    "due_at": time("Not handed out before this time.", null=True),
     "priority": number(),
     "key": text(),
     "project": text(),
-    "labels": {"type": "array", "items": {"type": "string"}},
+    "labels": LABELS,
     "correlation_id": text(),
     "attempts": number("Runs that failed, or whose worker died."),
-    "deliveries": number("Claims, whatever came of them."),
-    "version": number("Of the newest claim."),
-    "owner": text("Who holds it; empty for nobody."),
+    "deliveries": number("How often it was claimed."),
+    "version": number("Version of the newest claim."),
+    "owner": text("Who holds it; empty where nobody does."),
     "claimed_at": time(null=True),
     "lease_until": time(null=True),
 }
-ENTRY = record(ENTRY_MEMBERS)
+ENTRY = record("Entry", ENTRY_MEMBERS)
 
 
 def show_entry(entry: Entry) -> JsonObject:
@@ -156,6 +187,7 @@ def show_message(message: Message) -> JsonObject:
 
 
 ATTEMPT = record(
+    "Attempt",
     {
         "number": number(),
         "version": number(),
@@ -164,7 +196,7 @@ ATTEMPT = record(
         "ended_at": time(null=True),
         "error_type": text(),
         "error": text(),
-    }
+    },
 )
 
 
@@ -180,46 +212,13 @@ def show_attempt(attempt: Attempt) -> JsonObject:
     }
 
 
-STATUS = record(
-    {
-        "message_id": text(),
-        "queue": text(),
-        "status": {"type": "string", "enum": list(MessageStatus)},
-        "correlation_id": text(),
-        **MESSAGE_MEMBERS,
-        "entry": {"anyOf": [ENTRY, {"type": "null"}]},
-        "history": {"type": "array", "items": ATTEMPT},
-        "finished_at": time(null=True),
-        "dead_letter": text("Id of its dead letter.", null=True),
-        **bytes_schemas("result", "What it gave"),
-    },
-    optional=("result", "result_base64"),
-)
-
-
-def show_status(found: MessageView) -> JsonObject:
-    result = found.result
-    return {
-        "message_id": found.message.id,
-        "queue": found.message.queue,
-        "status": found.status.value,
-        "correlation_id": found.message.correlation_id,
-        **show_message(found.message),
-        "entry": show_entry(found.entry) if found.entry else None,
-        "history": [show_attempt(attempt) for attempt in found.history],
-        "finished_at": rfc3339(result.finished_at) if result else None,
-        "dead_letter": dead_letter_id(found.dead_letter) if found.dead_letter else None,
-        **show_bytes("result", (result.snapshot or None) if result else None),
-    }
-
-
-LETTER_MEMBERS: dict[str, Schema] = {
+DEAD_LETTER_MEMBERS: dict[str, Schema] = {
     "id": text(),
     "message_id": text(),
     "correlation_id": text(),
     **MESSAGE_MEMBERS,
     "failed_at": time(),
-    "reason": {"type": "string", "enum": ["exhausted", "expired", "rejected"]},
+    "reason": words("DeadLetterReason", DeadLetterReason),
     "error_type": text(),
     "error": text(),
     "attempts": number(),
@@ -227,11 +226,11 @@ LETTER_MEMBERS: dict[str, Schema] = {
     "priority": number(),
     "key": text(),
     "project": text(),
-    "labels": {"type": "array", "items": {"type": "string"}},
+    "labels": LABELS,
     "replayed_at": time(null=True),
-    "replayed_as": text(null=True),
+    "replayed_as": text("Id of the newest message that it was replayed as.", null=True),
 }
-LETTER = record(LETTER_MEMBERS)
+DEAD_LETTER = record("DeadLetter", DEAD_LETTER_MEMBERS)
 
 
 def dead_letter_id(sk: str) -> str:

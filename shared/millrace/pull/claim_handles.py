@@ -17,7 +17,7 @@ from hashlib import sha256
 
 from millrace.engine.claim import Claim
 from millrace.engine.queue import Queue
-from millrace.http.errors import InvalidClaim
+from millrace.http.problems import InvalidClaim
 from millrace.model.keys import partition
 from millrace.model.message import Attempt, Entry, Place
 

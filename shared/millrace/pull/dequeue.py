@@ -18,16 +18,18 @@ from millrace.engine.workflow_state import (
     write_workflow_state,
 )
 from millrace.history.log import HistoryEvent
-from millrace.http.fields import Anything, Either, Flag, Kind, ListOf, Record, Text, Whole, rfc3339
+from millrace.http.bodies import bytes_schemas, show_bytes
+from millrace.http.fields import Anything, Either, Flag, ListOf, Record, Text, Whole, rfc3339
+from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse
-from millrace.http.routes import Route, RouteCall, RouteReply
+from millrace.http.routes import Route, RouteReply
 from millrace.http.schemas import (
     ENTRY_MEMBERS,
     MESSAGE_MEMBERS,
-    bytes_schemas,
+    flag,
+    list_of,
     number,
     record,
-    show_bytes,
     show_entry,
     show_message,
     text,
@@ -35,11 +37,12 @@ from millrace.http.schemas import (
 )
 from millrace.model.body import BodyLost
 from millrace.model.message import Message, WorkflowState
-from millrace.model.queue_spec import MAX_PRIORITY, PRIORITIES
+from millrace.model.queue_spec import MAX_PRIORITY
 from millrace.model.tokens import Scope
 from millrace.pull.dispatcher import Demand
-from millrace.pull.finish import CLAIM, live_entry
-from millrace.pull.service import Service
+from millrace.pull.enqueue import PRIORITY_WORD
+from millrace.pull.finish import CLAIM, EXAMPLE_CLAIM, live_entry
+from millrace.pull.service import PullService
 
 MAX_WAIT_MS = 20_000
 #: Bodies in one answer, in bytes as received: base64 adds a third, and a Lambda answers with 6 MB at most.
@@ -49,29 +52,32 @@ JSON_SUFFIXES = ("/json", "+json")
 FILTER = Record(
     {
         "project": Text(64),
-        "labels": ListOf(Text(32, 1), 20, meaning="All of them."),
-        "max_priority": Either((Text(words=tuple(PRIORITIES)), Whole(0, MAX_PRIORITY))),
-    }
+        "labels": ListOf(Text(32, 1), 20, meaning="A message needs all of them."),
+        "max_priority": Either((PRIORITY_WORD, Whole(0, MAX_PRIORITY))),
+    },
+    name="DequeueFilter",
 )
 DEQUEUE = Record(
     {
-        "max": Whole(1, MAX_CLAIMS, "Messages at most; 1 unless told otherwise."),
-        "wait_ms": Whole(0, MAX_WAIT_MS, "Wait so long for the first one."),
-        "lease_ms": Whole(1, MAX_LEASE_MS, "How long the claim holds, unless extended; else the queue's own."),
-        "owner": Text(OWNER_BYTES, 1, meaning="Who works on it, for people to see; else the token's name."),
+        "max": Whole(1, MAX_CLAIMS, "Messages at most; 1 unless given."),
+        "wait_ms": Whole(0, MAX_WAIT_MS, "How long to wait for the first message; 0 unless given."),
+        "lease_ms": Whole(1, MAX_LEASE_MS, "How long the claim holds unless extended; the queue's own unless given."),
+        "owner": Text(OWNER_BYTES, 1, meaning="Who works on it, for people to see; the token's name unless given."),
         "filter": FILTER,
-        "with_state": Flag("Bring the workflow state along."),
-        "bodies": Text(words=("json", "base64", "none"), meaning="json: as JSON where it is, else base64."),
-    }
+        "with_state": Flag("Include the workflow state."),
+        "bodies": Text(words=("json", "base64", "none"), meaning="json: as JSON where the body is JSON, else base64."),
+    },
+    name="Dequeue",
+    example={"max": 10, "wait_ms": 20_000, "lease_ms": 60_000, "owner": "worker-7"},
 )
 
 
-def dequeue(service: Service, call: RouteCall) -> HttpResponse:
+def dequeue(service: PullService, request: ApiRequest) -> HttpResponse:
     """Claim messages, waiting for the first where asked to."""
-    queue = service.queue(call.tenant, call.path["queue"])
-    given = call.body
+    queue = service.queue_of(request)
+    given = request.body
     demand = Demand(
-        given.get("owner") or _owner(call),
+        given.get("owner") or _owner(request),
         given.get("max", 1),
         given.get("lease_ms"),
         _filter(given.get("filter", {})),
@@ -80,15 +86,15 @@ def dequeue(service: Service, call: RouteCall) -> HttpResponse:
     try:
         shown = list(_deliveries(service, queue, claimed.claims, given))
     except BaseException:
-        # Nobody will hear of these claims: give them back, so that they need not run out.
+        # The caller does not learn of these claims: release them rather than let their leases run out.
         release(queue, [held.entry for held in claimed.claims])
         raise
     queue.record(HistoryEvent.STARTED, [held.entry for held in claimed.claims])
     return HttpResponse(200, {"messages": shown, "next_at": rfc3339(claimed.next_at)})
 
 
-def _owner(call: RouteCall) -> str:
-    return call.principal.name.encode()[:OWNER_BYTES].decode("utf-8", "ignore")
+def _owner(request: ApiRequest) -> str:
+    return request.principal.name.encode()[:OWNER_BYTES].decode("utf-8", "ignore")
 
 
 def _filter(given: Mapping[str, Any]) -> Filter:
@@ -97,7 +103,7 @@ def _filter(given: Mapping[str, Any]) -> Filter:
 
 
 def _deliveries(
-    service: Service, queue: Queue, claims: list[Claim], given: Mapping[str, Any]
+    service: PullService, queue: Queue, claims: list[Claim], given: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
     budget = BODY_BUDGET
     bodies = given.get("bodies", "json")
@@ -136,76 +142,59 @@ def _state(document: WorkflowState) -> dict[str, Any]:
     return {"state": json.loads(document.content), "state_version": document.version}
 
 
-def read_state(service: Service, call: RouteCall) -> HttpResponse:
+def read_state(service: PullService, request: ApiRequest) -> HttpResponse:
     """The workflow state under a live claim."""
-    queue = service.queue(call.tenant, call.path["queue"])
-    entry = service.handles.read(queue, call.headers.get("X-Millrace-Claim", "")).entry
+    queue = service.queue_of(request)
+    entry = service.handles.read(queue, request.headers.get("X-Millrace-Claim", "")).entry
     return HttpResponse(200, _state(read_workflow_state(queue, entry)))
 
 
-def write_state(service: Service, call: RouteCall) -> HttpResponse:
+def write_state(service: PullService, request: ApiRequest) -> HttpResponse:
     """Replace the workflow state that was read at a version."""
-    queue = service.queue(call.tenant, call.path["queue"])
-    entry = live_entry(queue, service.handles.read(queue, call.body["claim"]).entry)
-    content = json.dumps(call.body["state"], ensure_ascii=False, separators=(",", ":")).encode()
-    return HttpResponse(200, _state(write_workflow_state(queue, entry, content, call.body["version"])))
+    queue = service.queue_of(request)
+    entry = live_entry(queue, service.handles.read(queue, request.body["claim"]).entry)
+    content = json.dumps(request.body["state"], ensure_ascii=False, separators=(",", ":")).encode()
+    return HttpResponse(200, _state(write_workflow_state(queue, entry, content, request.body["version"])))
 
 
 _DELIVERY = record(
+    "Delivery",
     {
-        "claim": text("Finish, extend and give back with this."),
+        "claim": text("Send this with ack, nack, release and extend."),
         "attempt": number("Which run this is, from 1."),
         **ENTRY_MEMBERS,
         **MESSAGE_MEMBERS,
         **bytes_schemas("body", "The body"),
-        "body_omitted": {"type": "boolean", "description": "Too large for one answer, or not asked for: fetch it."},
+        "body_omitted": flag("The body is too large for this answer, or was not asked for: download it."),
         "state": {"description": "Workflow state; null where none was written."},
         "state_version": number(),
     },
     optional=("body", "body_base64", "state", "state_version"),
 )
-_STATE = record({"state": {}, "state_version": number("0 where none was written.")})
-_CLAIM_HEADER: Mapping[str, Kind] = {"X-Millrace-Claim": CLAIM}
-ROUTES: tuple[Route[Service], ...] = (
-    Route(
-        "POST",
-        "/v1/queues/{queue}/dequeue",
-        "dequeue",
-        "Claim messages; waits up to 20 s for the first where asked to.",
-        dequeue,
-        {
-            200: RouteReply(
-                "What was claimed, best first; none is no error.",
-                record({"messages": {"type": "array", "items": _DELIVERY}, "next_at": time(null=True)}),
-            )
-        },
-        Scope.CONSUME,
-        body=DEQUEUE,
-        refuses=("unknown_queue", "too_many_waiting"),
-    ),
-    Route(
-        "GET",
-        "/v1/queues/{queue}/state",
-        "read_state",
-        "Read the workflow state of a claimed message.",
-        read_state,
-        {200: RouteReply("The state and its version.", _STATE)},
-        Scope.CONSUME,
-        headers=_CLAIM_HEADER,
-        refuses=("unknown_queue", "stale_claim"),
-    ),
-    Route(
-        "PUT",
-        "/v1/queues/{queue}/state",
-        "write_state",
-        f"Replace the workflow state of a claimed message; at most {MAX_STATE_BYTES} bytes.",
-        write_state,
-        {200: RouteReply("The state as it stands now.", _STATE)},
-        Scope.CONSUME,
-        body=Record(
-            {"claim": CLAIM, "state": Anything(), "version": Whole(0, 10**9, "As it was read; 0 for none yet.")},
-            required=("claim", "state", "version"),
-        ),
-        refuses=("unknown_queue", "stale_claim", "stale_state"),
-    ),
+_DELIVERIES = record("Deliveries", {"messages": list_of(_DELIVERY), "next_at": time(null=True)})
+_STATE = record(
+    "WorkflowState",
+    {"state": {"description": "Any JSON value."}, "state_version": number("0 where none was written.")},
+    example={"state": {"step": 2}, "state_version": 1},
 )
+_WRITE_STATE = Record(
+    {"claim": CLAIM, "state": Anything("Any JSON value."), "version": Whole(0, 10**9, "As read; 0 for none yet.")},
+    required=("claim", "state", "version"),
+    name="WriteState",
+    example={"claim": EXAMPLE_CLAIM, "state": {"step": 2}, "version": 0},
+)
+_PATH = "/v1/queues/{queue}"
+_SCOPES = (Scope.CONSUME,)
+ROUTES: tuple[Route[PullService], ...] = (
+    Route("POST", f"{_PATH}/dequeue", "dequeue", "claims",
+          f"Claim messages; waits up to {MAX_WAIT_MS // 1000} s for the first where asked to.", dequeue,
+          {200: RouteReply("The claimed messages, highest priority first; none is no error.", _DELIVERIES)}, _SCOPES,
+          body=DEQUEUE, refuses=("unknown_queue", "too_many_waiting")),
+    Route("GET", f"{_PATH}/state", "read_state", "claims", "Read the workflow state of a claimed message.", read_state,
+          {200: RouteReply("The state and its version.", _STATE)}, _SCOPES, headers={"X-Millrace-Claim": CLAIM},
+          refuses=("unknown_queue", "stale_claim")),
+    Route("PUT", f"{_PATH}/state", "write_state", "claims",
+          f"Replace the workflow state of a claimed message; at most {MAX_STATE_BYTES} bytes.", write_state,
+          {200: RouteReply("The state as it is now.", _STATE)}, _SCOPES, body=_WRITE_STATE,
+          refuses=("unknown_queue", "stale_claim", "stale_state")),
+)  # fmt: skip

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from millrace.engine.claim import Claimed, claim
 from millrace.engine.poll import EVERYTHING, Filter
 from millrace.engine.queue import Queue
-from millrace.http.errors import TooManyWaiting
+from millrace.http.problems import TooManyWaiting
 from millrace.model.errors import MillraceError
 from millrace.model.keys import END, READY, WAITING
 

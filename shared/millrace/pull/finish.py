@@ -9,20 +9,23 @@ from typing import Any
 from millrace.engine.claim import MAX_LEASE_MS
 from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release
 from millrace.engine.queue import Queue
+from millrace.http.bodies import as_bytes
 from millrace.http.fields import Anything, Base64, Flag, Kind, Later, ListOf, Record, Schema, Text, Whole, rfc3339
+from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse, item_of
-from millrace.http.routes import Route, RouteCall, RouteReply
-from millrace.http.schemas import as_bytes, number, record, text, time
+from millrace.http.routes import Route, RouteReply
+from millrace.http.schemas import items_of, record, text, time, words
 from millrace.model.errors import InvalidField, MillraceError, StaleClaim
 from millrace.model.message import Entry
 from millrace.model.tokens import Scope
 from millrace.pull.claim_handles import HANDLE_PATTERN, MAX_HANDLE, ClaimHandle
-from millrace.pull.service import Service
+from millrace.pull.service import PullService
 
 BATCH = 100
 MAX_RESULT_BYTES = 32 * 1024
 MAX_DELAY_MS = 7 * 86_400_000
-CLAIM = Text(MAX_HANDLE, 1, HANDLE_PATTERN, meaning="As a dequeue gave it.")
+CLAIM = Text(MAX_HANDLE, 1, HANDLE_PATTERN, meaning="The `claim` of a dequeued message, unchanged.")
+EXAMPLE_CLAIM = "c1.WzAsIlIjOTk5OSMwMTk4Il0.q83vEjRWeJCrze8SNFZ4kA"
 
 Given = Mapping[str, Any]
 FinishResult = Mapping[str, Any] | MillraceError
@@ -48,7 +51,7 @@ def live_entry(queue: Queue, claimed: Entry) -> Entry:
     return current
 
 
-def ack_all(_service: Service, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
+def ack_all(_service: PullService, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
     results = [_result(finish.given) for finish in finishes]
     errors = ack(queue, [finish.entry for finish in finishes], results)
     return [error or _done(finish) for finish, error in zip(finishes, errors, strict=True)]
@@ -64,12 +67,12 @@ def _result(given: Given) -> bytes | None:
     return as_bytes(given, "result")
 
 
-def nack_all(service: Service, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
+def nack_all(service: PullService, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
     return [_attempt(_nack, service, queue, finish) for finish in finishes]
 
 
 def _attempt(
-    verb: Callable[[Service, Queue, Finish], FinishResult], service: Service, queue: Queue, f: Finish
+    verb: Callable[[PullService, Queue, Finish], FinishResult], service: PullService, queue: Queue, f: Finish
 ) -> FinishResult:
     try:
         return verb(service, queue, f)
@@ -77,7 +80,7 @@ def _attempt(
         return error
 
 
-def _nack(service: Service, queue: Queue, finish: Finish) -> FinishResult:
+def _nack(service: PullService, queue: Queue, finish: Finish) -> FinishResult:
     """A failed run: the entry is read first, for what a retry or a dead letter needs of it."""
     entry, given = live_entry(queue, finish.entry), finish.given
     message = queue.store.get_messages([entry.id]).get(entry.id)
@@ -94,13 +97,13 @@ def _nack(service: Service, queue: Queue, finish: Finish) -> FinishResult:
     return {**_done(finish), "outcome": "retry", "retry_at": rfc3339(retry.due)}
 
 
-def release_all(service: Service, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
+def release_all(service: PullService, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
     errors = release(queue, [finish.entry for finish in finishes])
     service.notify(queue)
     return [error or _done(finish) for finish, error in zip(finishes, errors, strict=True)]
 
 
-def extend_all(_service: Service, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
+def extend_all(_service: PullService, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
     """Those that ask for the same lease go together."""
     outcomes: dict[int, FinishResult] = {}
     for lease_ms in {finish.given.get("lease_ms") for finish in finishes}:
@@ -127,40 +130,44 @@ class Verb:
     name: str
     summary: str
     members: Mapping[str, Kind]
-    run: Callable[[Service, Queue, Sequence[Finish]], list[FinishResult]]
+    run: Callable[[PullService, Queue, Sequence[Finish]], list[FinishResult]]
     shows: Mapping[str, Schema]
+    example: Given
     exclusive: tuple[tuple[str, ...], ...] = ()
     check: Callable[[Given], None] | None = None
 
     @property
     def kind(self) -> Record:
-        return Record({"claim": CLAIM, **self.members}, required=("claim",), exclusive=self.exclusive)
+        name = self.name.capitalize()
+        example = {"claim": EXAMPLE_CLAIM, **self.example}
+        members = {"claim": CLAIM, **self.members}
+        return Record(members, required=("claim",), exclusive=self.exclusive, name=name, example=example)
 
-    def finish(self, service: Service, queue: Queue, given: Given) -> Finish:
+    def finish(self, service: PullService, queue: Queue, given: Given) -> Finish:
         if self.check:
             self.check(given)
         return Finish(service.handles.read(queue, given["claim"]), given)
 
-    def one(self, service: Service, call: RouteCall) -> HttpResponse:
-        queue = service.queue(call.tenant, call.path["queue"])
-        (outcome,) = self.run(service, queue, [self.finish(service, queue, call.body)])
+    def one(self, service: PullService, request: ApiRequest) -> HttpResponse:
+        queue = service.queue_of(request)
+        (outcome,) = self.run(service, queue, [self.finish(service, queue, request.body)])
         if isinstance(outcome, MillraceError):
             raise outcome
         return HttpResponse(200, outcome)
 
-    def many(self, service: Service, call: RouteCall) -> HttpResponse:
-        queue = service.queue(call.tenant, call.path["queue"])
+    def many(self, service: PullService, request: ApiRequest) -> HttpResponse:
+        queue = service.queue_of(request)
         outcomes: dict[int, FinishResult] = {}
         finishes: dict[int, Finish] = {}
-        for number_, value in enumerate(call.body["items"]):
+        for number_, value in enumerate(request.body["items"]):
             try:
                 finishes[number_] = self.finish(service, queue, self.kind.read(f"items[{number_}]", value))
             except MillraceError as error:
                 outcomes[number_] = error
         for numbers in rounds(finishes):
             outcomes.update(zip(numbers, self.run(service, queue, [finishes[n] for n in numbers]), strict=True))
-        lines = [item_of(200, outcomes[n], call.correlation_id) for n in range(len(call.body["items"]))]
-        return HttpResponse(200, {"items": lines})
+        items = [item_of(200, outcomes[n], request.correlation_id) for n in range(len(request.body["items"]))]
+        return HttpResponse(200, {"items": items})
 
 
 def rounds(finishes: Mapping[int, Finish]) -> Iterator[list[int]]:
@@ -177,59 +184,58 @@ _DONE: dict[str, Schema] = {"message_id": text(), "correlation_id": text()}
 VERBS = (
     Verb(
         "ack",
-        "Record that a claimed message is done. Repeating an ack that succeeded succeeds again.",
-        {"result": Anything("Kept for repeats of the idempotency key."), "result_base64": Base64()},
+        "Finish a claimed message. Repeating an ack that succeeded succeeds again.",
+        {"result": Anything("Kept, and returned for repeats of the idempotency key."), "result_base64": Base64()},
         ack_all,
         {},
+        {"result": {"invoice": 9}},
         exclusive=(("result", "result_base64"),),
         check=check_result,
     ),
     Verb(
         "nack",
-        "Record a failed run: back to the queue after its backoff, or, attempts used up, to the dead letters.",
+        "Report a failed run: the message is retried after its backoff, or becomes a dead letter.",
         {
-            "delay_ms": Whole(0, MAX_DELAY_MS, "Else the queue's own backoff."),
+            "delay_ms": Whole(0, MAX_DELAY_MS, "Time until the retry; the queue's backoff unless given."),
             "error_type": Text(60),
             "error": Text(4_000, meaning="For people."),
-            "reject": Flag("No retry can help: to the dead letters at once."),
+            "reject": Flag("No retry can help: make it a dead letter at once."),
         },
         nack_all,
-        {"outcome": {"type": "string", "enum": ["retry", "dead"]}, "retry_at": time(null=True)},
+        {"outcome": words("NackOutcome", ("retry", "dead")), "retry_at": time(null=True)},
+        {"error_type": "Timeout", "error": "no answer within 10 s", "delay_ms": 5_000},
     ),
-    Verb("release", "Give a claimed message back at once, charging no attempt.", {}, release_all, {}),
+    Verb("release", "Return a claimed message to the queue at once; no attempt is charged.", {}, release_all, {}, {}),
     Verb(
         "extend",
-        "Heartbeat: hold a claim for longer.",
-        {"lease_ms": Whole(1, MAX_LEASE_MS, "From now; else the queue's own.")},
+        "Extend the lease of a claim.",
+        {"lease_ms": Whole(1, MAX_LEASE_MS, "From now on; the queue's own unless given.")},
         extend_all,
         {"lease_until": time()},
+        {"lease_ms": 60_000},
     ),
 )
 
 
-def _routes(verb: Verb) -> Iterator[Route[Service]]:
-    path = f"/v1/queues/{{queue}}/{verb.name}"
-    refuses = ("unknown_queue", "stale_claim")
-    alone = record({**_DONE, **verb.shows})
-    line = {"anyOf": [
-        record({"http_status": number(), **_DONE, **verb.shows}),
-        record({"http_status": number(), "problem": {"$ref": "#/components/schemas/Problem"}}),
-    ]}  # fmt: skip
+def _routes(verb: Verb) -> Iterator[Route[PullService]]:
+    path, name = f"/v1/queues/{{queue}}/{verb.name}", verb.name.capitalize()
+    batch = Record(
+        {"items": ListOf(Later(verb.kind), BATCH, 1)},
+        required=("items",),
+        name=f"{name}Batch",
+        example={"items": [{"claim": EXAMPLE_CLAIM}]},
+    )
+    alone = RouteReply("The claim was live, and this is done.", record(f"{name}Result", {**_DONE, **verb.shows}))
+    items = RouteReply("One item for each claim, in the same order.", items_of(name, {**_DONE, **verb.shows}))
     yield Route(
-        "POST", path, verb.name, verb.summary, verb.one, {200: RouteReply("It is so.", alone)}, Scope.CONSUME,
-        body=verb.kind, refuses=refuses,
+        "POST", path, verb.name, "claims", verb.summary, verb.one, {200: alone}, (Scope.CONSUME,),
+        body=verb.kind, refuses=("unknown_queue", "stale_claim"),
     )  # fmt: skip
     yield Route(
-        "POST",
-        f"{path}/batch",
-        f"{verb.name}_batch",
-        f"{verb.summary} Up to {BATCH}, each answered for by itself.",
-        verb.many,
-        {200: RouteReply("One line for each, in their order.", record({"items": {"type": "array", "items": line}}))},
-        Scope.CONSUME,
-        body=Record({"items": ListOf(Later(verb.kind), BATCH, 1)}, required=("items",)),
-        refuses=("unknown_queue",),
-    )
+        "POST", f"{path}/batch", f"{verb.name}_batch", "claims",
+        f"{verb.summary} Up to {BATCH} claims; each has an answer of its own.", verb.many, {200: items},
+        (Scope.CONSUME,), body=batch, refuses=("unknown_queue",),
+    )  # fmt: skip
 
 
-ROUTES: tuple[Route[Service], ...] = tuple(route for verb in VERBS for route in _routes(verb))
+ROUTES: tuple[Route[PullService], ...] = tuple(route for verb in VERBS for route in _routes(verb))

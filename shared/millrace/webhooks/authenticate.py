@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from millrace.http.errors import MethodNotAllowed
+from millrace.http.problems import MethodNotAllowed
 from millrace.signatures import (
     ChallengeResponse,
     SecretSource,

@@ -9,7 +9,6 @@ from typing import Any
 
 from millrace.engine.drafts import correlation_id as normalised
 from millrace.engine.enqueue import Receipt
-from millrace.http.errors import MethodNotAllowed
 from millrace.http.problems import problem
 from millrace.model.errors import MillraceError, QueueFull
 from millrace.signatures import SignatureInvalid
@@ -130,8 +129,6 @@ def _refusal(endpoint: WebhookEndpoint | None, error: Exception, correlation_id:
     if isinstance(error, QueueFull) and endpoint is not None:
         status = endpoint.overload_status
         document = {**document, "status": status}
-    if isinstance(error, MethodNotAllowed):
-        headers = {**headers, "Allow": ", ".join(error.allowed)}
     return Response(status, headers, json.dumps(document))
 
 

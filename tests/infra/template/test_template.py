@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from functions.admin.app import TABLE as ADMIN_ROUTES
+from functions.admin.pages import app as console
 from infra.build.artifact import ARTIFACTS
 from infra.local.dynamodb import ROOT
 from infra.local.gateway import Binding
 from infra.local.streams import LANES
 from infra.local.template import Function, Reference, Route, Template
+from millrace.admin.api import ROUTES as ADMIN_ROUTES
 from millrace.aws.settings import Settings
-from millrace.pull.api import ROUTES as PULL_ROUTES
+from millrace.openapi import V1_ROUTES
 from millrace.stores.dynamodb.tables import DeadLetterItem, MessageItem
 from millrace.worker.wakeup import read_event
 
@@ -115,13 +116,19 @@ def serving(method: str, path: str) -> Route:
 
 @pytest.mark.parametrize(
     ("function", "route"),
-    [("ConsumerFunction", route) for route in PULL_ROUTES] + [("AdminFunction", route) for route in ADMIN_ROUTES],
+    [("ConsumerFunction", route) for route in V1_ROUTES] + [("AdminFunction", route) for route in ADMIN_ROUTES],
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
 def test_route_reaches_its_function_and_is_guarded_where_it_needs_a_token(function: str, route: Any) -> None:
     found = serving(route.method, route.path)
     assert found.function == function
-    assert found.authoriser == ("AuthoriserFunction" if route.scope else None)
+    assert found.authoriser == ("AuthoriserFunction" if route.scopes else None)
+
+
+@pytest.mark.parametrize("path", sorted(console.routes))
+def test_page_of_the_console_reaches_its_function_unguarded(path: str) -> None:
+    found = serving("GET", path)
+    assert (found.function, found.authoriser) == ("AdminFunction", None)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from functions.admin.app import TABLE
+from functions.admin.pages import app as console
 from infra.local.template import Template
+from millrace.admin.api import ROUTES as ADMIN_ROUTES
 from millrace.http.routes import Route
-from millrace.pull.api import ROUTES
+from millrace.openapi import V1_ROUTES
 
 #: Everybody who might ask, in the order of the columns.
 NOBODY, MALFORMED, UNKNOWN = "no token", "malformed", "unknown"
@@ -47,12 +48,8 @@ LOOK, THING, OPEN = Row(), Row(stranger=404), Row()
 ROWS: dict[str, Row] = {
     "list_queues": LOOK,
     "show_queue": LOOK,
-    "list_messages": LOOK,
-    "list_claims": LOOK,
     "show_message": THING,
-    "show_body": THING,
-    "pause": LOOK,
-    "resume": LOOK,
+    "download_body": THING,
     "enqueue": Row(202, 202, {"body": 1}),
     "enqueue_raw": Row(202, 202, content=b"x"),
     "enqueue_batch": Row(200, 200, {"messages": [{"body": 1}]}),
@@ -67,36 +64,29 @@ ROWS: dict[str, Row] = {
     "release_batch": Row(200, 200, LINES),
     "extend": Row(200, 400, CLAIM),
     "extend_batch": Row(200, 200, LINES),
+    "openapi": OPEN,
+    "who_am_i": LOOK,
+    "list_queue_stats": LOOK,
+    "show_queue_stats": LOOK,
+    "list_messages": LOOK,
+    "list_claims": LOOK,
+    "pause_queue": LOOK,
+    "resume_queue": LOOK,
+    "break_claim": Row(200, 404, path={"message_id": "{held_id}"}),
+    "search": Row(query="q={message_id}"),
     "list_dead_letters": LOOK,
     "show_dead_letter": THING,
+    "download_dead_letter_body": THING,
     "replay_dead_letter": Row(202, 404),
     "purge_dead_letter": THING,
-    "openapi": OPEN,
-    "admin_who_am_i": LOOK,
-    "admin_list_queues": LOOK,
-    "admin_show_queue": LOOK,
-    "admin_list_messages": LOOK,
-    "admin_show_message": THING,
-    "admin_download_body": THING,
-    "admin_list_claims": LOOK,
-    "admin_list_dead_letters": LOOK,
-    "admin_show_dead_letter": THING,
-    "admin_download_dead_letter": THING,
-    "admin_search": Row(query="q={message_id}"),
-    "admin_pause": LOOK,
-    "admin_resume": LOOK,
-    "admin_release": Row(200, 404, path={"message_id": "{held_id}"}),
-    "admin_replay_dead_letter": Row(202, 404),
-    "admin_purge_dead_letter": Row(200, 404),
-    "admin_dry_run": Row(200, 200, {}),
-    "admin_start_job": Row(202, 202, {"kind": "replay"}),
-    "admin_list_queue_jobs": LOOK,
-    "admin_list_jobs": LOOK,
-    "admin_show_job": THING,
-    "admin_cancel_job": Row(200, 404),
-    "admin_resume_job": Row(200, 404),
-    "admin_list_audit": LOOK,
-    **{route.name: OPEN for route in TABLE if route.path.startswith("/console")},
+    "dry_run": Row(200, 200, {}),
+    "start_job": Row(202, 202, {"kind": "replay"}),
+    "list_queue_jobs": LOOK,
+    "list_jobs": LOOK,
+    "show_job": THING,
+    "cancel_job": THING,
+    "resume_job": THING,
+    "list_audit_events": LOOK,
 }
 #: Webhooks are opened by a signature, whatever token comes along; the right sender signs.
 HOOKS = {
@@ -105,13 +95,13 @@ HOOKS = {
     "GET /hook/{name}": 405,
     "GET /hook/{tenant}/{name}": 405,
 }
-EVERY_ROUTE: tuple[Route[Any], ...] = (*ROUTES, *TABLE)
+EVERY_ROUTE: tuple[Route[Any], ...] = (*V1_ROUTES, *ADMIN_ROUTES)
 
 
 def expected(route: Route[Any]) -> dict[str, int]:
     """What each asker of a route is told."""
     row = ROWS[route.name]
-    if route.scope is None:
+    if not route.scopes:
         return dict.fromkeys(ASKERS, row.right)
     refused = {NOBODY: 401, **dict.fromkeys((MALFORMED, UNKNOWN, EXPIRED, REVOKED, WRONG_SCOPE, WRONG_TENANT), 403)}
     return {**refused, STRANGER: row.stranger, RIGHT: row.right}
@@ -120,6 +110,11 @@ def expected(route: Route[Any]) -> dict[str, int]:
 def expected_of_hook(key: str) -> dict[str, int]:
     unsigned = 401 if key.startswith("POST") else 405
     return {**dict.fromkeys(ASKERS, unsigned), RIGHT: HOOKS[key]}
+
+
+def pages() -> list[str]:
+    """The console's files: open to everybody, since they hold nothing but code."""
+    return sorted(console.routes)
 
 
 def hooks() -> list[str]:
@@ -131,8 +126,9 @@ def markdown() -> str:
     lines = ["| route | scope | " + " | ".join(ASKERS) + " |", "|---" * (len(ASKERS) + 2) + "|"]
     for route in EVERY_ROUTE:
         told = expected(route)
-        scope = route.scope.value if route.scope else "open"
+        scope = " or ".join(route.scopes) or "open"
         lines.append(f"| `{route.method} {route.path}` | {scope} | " + " | ".join(str(told[a]) for a in ASKERS) + " |")
+    lines += [f"| `GET {path}` | open | " + " | ".join("200" for _ in ASKERS) + " |" for path in pages()]
     for key in hooks():
         told = expected_of_hook(key)
         lines.append(f"| `{key}` | signature | " + " | ".join(str(told[a]) for a in ASKERS) + " |")

@@ -26,9 +26,9 @@ from millrace.http.routes import Api, Route
 from millrace.model.clock import system_clock
 from millrace.model.message import Draft
 from millrace.model.tokens import Scope, issue, revoke
-from millrace.pull.api import ROUTES
+from millrace.openapi import V1_ROUTES
 from millrace.pull.dispatcher import SHARED, Dispatcher
-from millrace.pull.service import Service
+from millrace.pull.service import PullService
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.memory.admin import MemoryAdminJobs, MemoryAuditLog
@@ -52,6 +52,7 @@ from tests.proofs.access.matrix import (
     expected_of_hook,
     hooks,
     markdown,
+    pages,
 )
 from tests.webhooks.gate import open_gate, signed
 
@@ -70,17 +71,18 @@ class Deployment:
 
     bindings: list[Binding]
     service: AdminService
+    pull: PullService
     tokens: DynamoTokens
 
-    def token(self, asker: str, needed: Scope | None) -> str:
-        """The Authorization header of an asker of a route that needs this scope."""
+    def token(self, asker: str, needed: tuple[Scope, ...] = ()) -> str:
+        """The Authorization header of an asker of a route that needs one of these scopes."""
         if asker == NOBODY:
             return ""
         if asker == MALFORMED:
             return "Bearer mrt_nothing"
         if asker == UNKNOWN:
             return f"Bearer mrt_{'a' * 16}_{'b' * 43}"
-        scopes = [scope for scope in Scope if asker != WRONG_SCOPE or scope is not needed]
+        scopes = [scope for scope in Scope if asker != WRONG_SCOPE or scope not in needed]
         tenant = ELSEWHERE if asker in (WRONG_TENANT, STRANGER) else HERE
         ends = system_clock() - 1 if asker == EXPIRED else 0
         token, text = issue(
@@ -116,14 +118,14 @@ class Deployment:
         (held,) = claim(queue, owner="w", lease_ms=600_000).claims
         message_id = enqueue(queue, Draft(b"ready")).message_id
         started = self.ask(
-            "POST", "/admin/queues/Jobs/jobs", authorization=self.token(RIGHT, None), body=b'{"kind": "replay"}'
+            "POST", "/admin/queues/Jobs/jobs", authorization=self.token(RIGHT), body=b'{"kind": "replay"}'
         )
         return {
             "queue": "Jobs",
             "message_id": message_id,
             "held_id": held_id,
             "dead_letter_id": dead_letter.sk.replace("#", "."),
-            "claim": self.service.handles.write(queue, held),
+            "claim": self.pull.handles.write(queue, held),
             "job_id": json.loads(started.body)["job_id"],
         }
 
@@ -132,9 +134,8 @@ class Deployment:
 def deployment(engine_client: DynamoDBClient, tables: TableNames, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     tokens = DynamoTokens(engine_client, tables.queue)
     runtime = Runtime(MemoryStore(), MemoryBlobs(), chance=lambda: 0.5)
-    audit_log = MemoryAuditLog()
-    service = AdminService(runtime, DEFINITIONS, tokens, MemoryAdminJobs(), audit_log)
-    api = Api(Service(runtime, DEFINITIONS, tokens, Dispatcher(schedule=SHARED), audit_log), ROUTES)
+    service = AdminService(runtime, DEFINITIONS, MemoryAdminJobs(), MemoryAuditLog())
+    api = Api(PullService(runtime, DEFINITIONS, tokens, Dispatcher(schedule=SHARED)), V1_ROUTES)
     gate = open_gate(runtime, HERE)
     monkeypatch.setattr(admin, "service", lambda: service)
     monkeypatch.setattr(consumer, "api", lambda: api)
@@ -144,7 +145,7 @@ def deployment(engine_client: DynamoDBClient, tables: TableNames, monkeypatch: p
         Binding(route.key, HANDLERS[route.function], HANDLERS[route.authoriser] if route.authoriser else None)
         for route in Template.read().routes()
     ]
-    return Deployment(bindings, service, tokens)
+    return Deployment(bindings, service, api.service, tokens)
 
 
 def _filled(value: Any, things: Mapping[str, str]) -> Any:
@@ -166,7 +167,7 @@ def test_a_route_opens_to_the_right_token_and_to_no_other(route: Route[Any], dep
         query = _filled(row.query, things)
         if asker == WRONG_TENANT:
             query = "&".join(filter(None, (query, f"tenant_id={HERE}")))
-        authorization = deployment.token(asker, route.scope)
+        authorization = deployment.token(asker, route.scopes)
         response = deployment.ask(
             route.method,
             path,
@@ -191,7 +192,7 @@ def test_a_webhook_opens_to_a_signature_and_to_no_token(key: str, deployment: De
     path = template.format(tenant=HERE, name="PagerDuty")
     told = {}
     for asker in ASKERS:
-        authorization = deployment.token(asker, None)
+        authorization = deployment.token(asker)
         told[asker] = deployment.ask(
             method, path, authorization=authorization, body=b'{"incident": {"id": "1"}}'
         ).status
@@ -200,6 +201,12 @@ def test_a_webhook_opens_to_a_signature_and_to_no_token(key: str, deployment: De
     rightly = Request(method, path, "", {**headers, "content-type": "application/json"}, request.body, "203.0.113.9")
     told[RIGHT] = answer(deployment.bindings, rightly).status
     assert told == expected_of_hook(key)
+
+
+@pytest.mark.parametrize("path", pages())
+def test_a_page_of_the_console_opens_to_everybody(path: str, deployment: Deployment) -> None:
+    told = {asker: deployment.ask("GET", path, authorization=deployment.token(asker)).status for asker in ASKERS}
+    assert told == dict.fromkeys(ASKERS, 200)
 
 
 def test_every_route_has_a_row_and_every_row_a_route() -> None:
@@ -211,10 +218,13 @@ def test_every_route_has_a_row_and_every_row_a_route() -> None:
 def test_every_way_into_the_gateway_is_asked_about() -> None:
     bindings = [Binding(route.key, lambda _event, _context: None) for route in Template.read().routes()]
     asked = [(route.method, route.path.replace("{", "").replace("}", "")) for route in EVERY_ROUTE]
+    asked += [("GET", path) for path in pages()]
     asked += [(key.split()[0], key.split()[1].replace("{", "").replace("}", "")) for key in hooks()]
     used = {next(b.key for b in bindings if b.match(method, path) is not None) for method, path in asked}
     assert used == {binding.key for binding in bindings}
 
 
 def test_the_matrix_prints_a_line_for_each() -> None:
-    assert sum(line.startswith("| `") for line in markdown().splitlines()) == len(EVERY_ROUTE) + len(hooks())
+    assert sum(line.startswith("| `") for line in markdown().splitlines()) == len(EVERY_ROUTE) + len(pages()) + len(
+        hooks()
+    )

@@ -17,7 +17,7 @@ DEEP = 100_000
 BODY_LIMIT = 6 * 1024 * 1024
 SEND, RAW, BATCH = "/v1/queues/Jobs/messages", "/v1/queues/Jobs/messages/raw", "/v1/queues/Jobs/messages/batch"
 TAKE, ACK = "/v1/queues/Jobs/dequeue", "/v1/queues/Jobs/ack"
-LISTED, CLAIMS, DEAD_LETTERS = "/v1/queues/Jobs/messages", "/v1/queues/Jobs/claims", "/v1/queues/Jobs/dead-letters"
+LISTED, CLAIMS, DEAD_LETTERS = (f"/admin/queues/Jobs/{name}" for name in ("messages", "claims", "dead-letters"))
 AUDIT = "/admin/audit"
 
 
@@ -214,19 +214,23 @@ def _api_cases() -> Iterator[Case]:
     yield Case("a method that nobody knows", "api", "BREW", SEND, 405, "method_not_allowed")
     yield Case("a method of 100,000 letters", "api", "X" * 100_000, SEND, 405, "method_not_allowed")
     yield Case(
-        "51 parameters", "api", "GET", LISTED, 400, "invalid_request", query="&".join(f"a{n}=1" for n in range(51))
+        "51 parameters", "admin", "GET", LISTED, 400, "invalid_request", query="&".join(f"a{n}=1" for n in range(51))
     )
-    yield Case("a parameter twice", "api", "GET", LISTED, 400, "invalid_request", query="limit=1&limit=2")
-    yield Case("an unknown parameter", "api", "GET", LISTED, 400, "invalid_field", query="limits=1")
-    yield Case("a query of a megabyte", "api", "GET", LISTED, 400, "invalid_field", query="cursor=" + "a" * 10**6)
-    yield Case("a query that is not UTF-8", "api", "GET", LISTED, 400, "invalid_request", query="cursor=%ff")
-    yield Case("a limit of a million digits", "api", "GET", LISTED, 400, "invalid_field", query="limit=" + "9" * 10**6)
-    yield Case("a limit in other digits", "api", "GET", LISTED, 400, "invalid_field", query="limit=%D9%A3")
-    yield Case("another tenant's name", "api", "GET", LISTED, 403, "forbidden", query="tenant_id=other")
-    yield Case("a tenant's name with a separator", "api", "GET", LISTED, 400, "invalid_field", query="tenant_id=a%23b")
+    yield Case("a parameter twice", "admin", "GET", LISTED, 400, "invalid_request", query="limit=1&limit=2")
+    yield Case("an unknown parameter", "admin", "GET", LISTED, 400, "invalid_field", query="limits=1")
+    yield Case("a query of a megabyte", "admin", "GET", LISTED, 400, "invalid_field", query="cursor=" + "a" * 10**6)
+    yield Case("a query that is not UTF-8", "admin", "GET", LISTED, 400, "invalid_request", query="cursor=%ff")
+    yield Case(
+        "a limit of a million digits", "admin", "GET", LISTED, 400, "invalid_field", query="limit=" + "9" * 10**6
+    )
+    yield Case("a limit in other digits", "admin", "GET", LISTED, 400, "invalid_field", query="limit=%D9%A3")
+    yield Case("another tenant's name", "admin", "GET", LISTED, 403, "forbidden", query="tenant_id=other")
+    yield Case(
+        "a tenant's name with a separator", "admin", "GET", LISTED, 400, "invalid_field", query="tenant_id=a%23b"
+    )
     yield Case(
         "dead letters from the end of time on",
-        "api",
+        "admin",
         "GET",
         DEAD_LETTERS,
         200,
@@ -235,7 +239,7 @@ def _api_cases() -> Iterator[Case]:
     )
     yield Case(
         "dead letters before the beginning",
-        "api",
+        "admin",
         "GET",
         DEAD_LETTERS,
         200,
@@ -283,7 +287,7 @@ def _cursor_cases() -> Iterator[Case]:
         status, code = (200, "") if name.endswith(HARMLESS) else (400, "invalid_cursor")
         if text == "%ff":
             code = "invalid_request"
-        yield Case(f"a cursor, {name}", "api", "GET", path, status, code, query=f"cursor={text}", cursor=parts)
+        yield Case(f"a cursor, {name}", "admin", "GET", path, status, code, query=f"cursor={text}", cursor=parts)
 
 
 def _hook_cases() -> Iterator[Case]:

@@ -17,9 +17,9 @@ from infra.local.dynamodb import REGION
 from millrace.admin.service import AdminService
 from millrace.engine.queue import Runtime
 from millrace.http.routes import Api
-from millrace.pull.api import ROUTES
+from millrace.openapi import V1_ROUTES
 from millrace.pull.dispatcher import SHARED, Dispatcher
-from millrace.pull.service import Service
+from millrace.pull.service import PullService
 from millrace.stores.dynamodb.admin_jobs import DynamoAdminJobs
 from millrace.stores.dynamodb.audit import DynamoAuditLog
 from millrace.stores.dynamodb.client import TableNames
@@ -62,8 +62,8 @@ def handlers(
     runtime = Runtime(dynamo_store, MemoryBlobs(), clock=clock, chance=lambda: 0.5)
     client, name = engine_client, own_tables.queue
     tokens, audit_log = DynamoTokens(client, name), DynamoAuditLog(client, name)
-    api = Api(Service(runtime, DEFINITIONS, tokens, Dispatcher(schedule=SHARED), audit_log), ROUTES)
-    service = AdminService(runtime, DEFINITIONS, tokens, DynamoAdminJobs(client, name), audit_log)
+    api = Api(PullService(runtime, DEFINITIONS, tokens, Dispatcher(schedule=SHARED)), V1_ROUTES)
+    service = AdminService(runtime, DEFINITIONS, DynamoAdminJobs(client, name), audit_log)
     gate = open_gate(runtime, tenant)
     monkeypatch.setattr(admin, "service", lambda: service)
     monkeypatch.setattr(ingress, "ingress", lambda: gate)

@@ -16,7 +16,7 @@ from millrace.engine.finish import ack
 from millrace.engine.operate import pause
 from millrace.engine.poll import Filter
 from millrace.engine.queue import Queue, Runtime
-from millrace.http.errors import TooManyWaiting
+from millrace.http.problems import TooManyWaiting
 from millrace.model.cursor import Page
 from millrace.model.errors import StoreUnavailable
 from millrace.model.message import Draft, Entry

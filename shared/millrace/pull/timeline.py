@@ -7,7 +7,23 @@ from typing import Any
 
 from millrace.engine.status import MessageStatus, MessageView
 from millrace.http.fields import rfc3339
+from millrace.http.schemas import number, record, text, time, words
 from millrace.model.message import Attempt, DeadLetter, Entry
+
+MOMENT = record(
+    "Moment",
+    {
+        "at": time(null=True),
+        "what": words(
+            "MomentKind", ("received", "claimed", "failed", "scheduled", "done", "dead", "purged", "replayed")
+        ),
+        "who": text("The sender or the worker; empty where unknown."),
+        "attempt": number(null=True),
+        "error_type": text(),
+        "error": text(),
+        "message_id": text("The message that it was replayed as.", null=True),
+    },
+)
 
 
 def timeline(found: MessageView, dead_letter: DeadLetter | None) -> list[dict[str, Any]]:

@@ -1,0 +1,15 @@
+"""Every route of the admin API, in one table."""
+
+from __future__ import annotations
+
+from millrace.admin import audit, dead_letters, jobs, queues, search
+from millrace.admin.service import AdminService
+from millrace.http.routes import Route
+
+ROUTES: tuple[Route[AdminService], ...] = (
+    *queues.ROUTES,
+    *search.ROUTES,
+    *dead_letters.ROUTES,
+    *jobs.ROUTES,
+    *audit.ROUTES,
+)

@@ -1,0 +1,202 @@
+"""Queues for operators: in numbers, their messages and claims; pause and resume, and breaking a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from millrace.admin.audit import audited
+from millrace.admin.service import AdminService
+from millrace.definitions.explain import describe_wait, limits, timetable
+from millrace.engine.inspect import LANES, list_claims, list_entries, stats
+from millrace.engine.operate import break_claim, pause, resume
+from millrace.engine.queue import Queue
+from millrace.http.fields import Schema, Text, rfc3339
+from millrace.http.request import ApiRequest
+from millrace.http.response import HttpResponse
+from millrace.http.routes import Route, RouteReply
+from millrace.http.schemas import (
+    ENTRY,
+    MESSAGE_ID,
+    OK,
+    PAGE,
+    JsonObject,
+    flag,
+    list_of,
+    number,
+    page_of,
+    record,
+    show_entry,
+    show_page,
+    text,
+    time,
+    words,
+)
+from millrace.model.errors import NotFound
+from millrace.model.queue_spec import Ordering
+from millrace.model.tokens import Scope
+
+
+def who_am_i(_service: AdminService, request: ApiRequest) -> HttpResponse:
+    """The token's own reach."""
+    principal = request.principal
+    shown = {"token_id": principal.token_id, "name": principal.name, "tenant": request.tenant}
+    return HttpResponse(200, {**shown, "scopes": sorted(principal.scopes), "tenants": list(principal.tenants)})
+
+
+def list_stats(service: AdminService, request: ApiRequest) -> HttpResponse:
+    """Every queue in numbers."""
+    queues = [service.queue(request.tenant, name) for name in service.definitions.queues]
+    return HttpResponse(200, {"queues": [show_stats(service, queue) for queue in queues]})
+
+
+def show_one(service: AdminService, request: ApiRequest) -> HttpResponse:
+    """One queue in numbers, and its definition as people read it."""
+    queue = service.queue_of(request)
+    delivery = queue.spec.delivery
+    tries = [{"attempt": a.number, "wait": describe_wait(a, delivery.jitter)} for a in timetable(delivery)[:50]]
+    settings = limits(service.definitions.queue(queue.spec.name))
+    definition = [{"name": name, "says": sentence} for name, sentence in settings]
+    return HttpResponse(200, {**show_stats(service, queue), "definition": definition, "retries": tries})
+
+
+def show_stats(service: AdminService, queue: Queue) -> JsonObject:
+    """A queue in numbers: a bounded number of reads, however deep it is."""
+    found, state, spec, now = stats(queue), queue.state(), queue.spec, queue.now()
+    breakers = sorted(state.breakers.items())
+    return {
+        "name": spec.name,
+        "app": service.definitions.queue(spec.name).app,
+        "ordering": spec.ordering.value,
+        "depth": found.depth,
+        "max_depth": spec.retention.max_depth,
+        "ready": found.ready,
+        "scheduled": found.scheduled,
+        "in_flight": found.in_flight,
+        "oldest_age_ms": found.oldest_age_ms,
+        "dead_letters": found.dead_letters,
+        "arrived_per_minute": found.arrived_per_minute,
+        "done_per_minute": found.done_per_minute,
+        "paused": found.paused,
+        "paused_at": rfc3339(state.paused_at),
+        "paused_by": state.paused_by if found.paused else "",
+        "breakers": [{"target": t, "until": rfc3339(o.until), "failed_probes": o.level} for t, o in breakers],
+        "rate_per_second": spec.rate_per_second,
+        "paced_until": rfc3339(state.pace_at) if state.pace_at > now else None,
+        "max_concurrency": spec.max_concurrency,
+        "exact": found.exact,
+        "by_project": {project: count for project, count in sorted(found.by_project.items()) if project},
+        "totals": dict(found.totals),
+    }
+
+
+def list_messages(service: AdminService, request: ApiRequest) -> HttpResponse:
+    """A page of a queue's entries, in the order in which they will be worked off."""
+    page = list_entries(service.queue_of(request), request.query.get("lane", "ready"), **request.page)
+    return show_page("messages", page, show_entry)
+
+
+def list_held(service: AdminService, request: ApiRequest) -> HttpResponse:
+    """A page of what is held: who, what, since when and until when."""
+    return show_page("claims", list_claims(service.queue_of(request), **request.page), show_entry)
+
+
+def pause_queue(service: AdminService, request: ApiRequest) -> HttpResponse:
+    """Hand out nothing until it is resumed."""
+    queue = service.queue_of(request)
+    pause(queue, request.principal.name)
+    return HttpResponse(200, show_stats(service, queue))
+
+
+def resume_queue(service: AdminService, request: ApiRequest) -> HttpResponse:
+    """Hand out messages again."""
+    queue = service.queue_of(request)
+    resume(queue, request.principal.name)
+    return HttpResponse(200, show_stats(service, queue))
+
+
+def break_one_claim(service: AdminService, request: ApiRequest) -> HttpResponse:
+    """Take a message from whoever holds it and return it to the queue."""
+    queue, message_id = service.queue_of(request), request.path["message_id"]
+    if not MESSAGE_ID.fullmatch(message_id):
+        raise NotFound("claim on message", message_id[:64])
+    break_claim(queue, message_id)
+    return HttpResponse(200, {"ok": True})
+
+
+def _counts(meaning: str) -> Schema:
+    return {"type": "object", "additionalProperties": {"type": "integer"}, "description": meaning}
+
+
+_TOKEN = record(
+    "Token",
+    {"token_id": text(), "name": text(), "tenant": text(), "scopes": list_of(text()), "tenants": list_of(text())},
+)
+_STATS_MEMBERS: dict[str, Schema] = {
+    "name": text(),
+    "app": text(),
+    "ordering": words("Ordering", Ordering),
+    "depth": number("Unfinished messages."),
+    "max_depth": number(),
+    "ready": number(),
+    "scheduled": number("Delayed, or backing off."),
+    "in_flight": number(),
+    "oldest_age_ms": number("Age of the oldest unfinished message."),
+    "dead_letters": number(),
+    "arrived_per_minute": {"type": "number"},
+    "done_per_minute": {"type": "number"},
+    "paused": flag(),
+    "paused_at": time(null=True),
+    "paused_by": text(),
+    "breakers": list_of(record("Breaker", {"target": text(), "until": time(null=True), "failed_probes": number()})),
+    "rate_per_second": {"type": ["number", "null"], "description": "Starts a second over all workers."},
+    "paced_until": time("The rate is used up until then.", null=True),
+    "max_concurrency": number(),
+    "exact": flag("False when the queue is too deep to count."),
+    "by_project": _counts("Of the messages counted."),
+    "totals": _counts("Since the queue exists."),
+}
+_STATS = record("QueueStats", _STATS_MEMBERS)
+_DETAILS = record(
+    "QueueDetails",
+    {
+        **_STATS_MEMBERS,
+        "definition": list_of(record("Setting", {"name": text(), "says": text()})),
+        "retries": list_of(record("Retry", {"attempt": number(), "wait": text()})),
+    },
+)
+_UNKNOWN = ("unknown_queue",)
+_LISTED = ("invalid_cursor", *_UNKNOWN)
+_PATH = "/admin/queues/{queue}"
+Handler = Callable[[AdminService, ApiRequest], HttpResponse]
+
+
+def _get(path: str, name: str, summary: str, handle: Handler, reply: RouteReply, **more: Any) -> Route[AdminService]:
+    return Route("GET", path, name, "operations", summary, handle, {200: reply}, (Scope.READ,), **more)
+
+
+def _change(path: str, name: str, summary: str, handle: Handler, reply: RouteReply, *refuses: str) -> Any:
+    route = Route("POST", path, name, "operations", summary, handle, {200: reply}, (Scope.OPERATE,), refuses=refuses)
+    return audited(route)
+
+
+ROUTES: tuple[Route[AdminService], ...] = (
+    _get("/admin/whoami", "who_am_i", "Show the token's name, scopes and tenants.", who_am_i,
+         RouteReply("The token.", _TOKEN)),
+    _get("/admin/queues", "list_queue_stats", "Show every queue in numbers.", list_stats,
+         RouteReply("Every queue.", record("QueueStatsList", {"queues": list_of(_STATS)}))),
+    _get(_PATH, "show_queue_stats", "Show one queue in numbers, and its definition in words.", show_one,
+         RouteReply("The queue.", _DETAILS), refuses=_UNKNOWN),
+    _get(f"{_PATH}/messages", "list_messages", "List a queue's unfinished messages, next to run first.", list_messages,
+         RouteReply("A page of messages.", page_of("Entries", "messages", ENTRY)), refuses=_LISTED,
+         query={"lane": Text(words=tuple(LANES)), **PAGE}),
+    _get(f"{_PATH}/claims", "list_claims", "List who holds what, since when and until when.", list_held,
+         RouteReply("A page of claims.", page_of("Claims", "claims", ENTRY)), query=PAGE, refuses=_LISTED),
+    _change(f"{_PATH}/pause", "pause_queue", "Pause a queue: it hands out nothing until it is resumed.", pause_queue,
+            RouteReply("The queue is paused.", _STATS), *_UNKNOWN),
+    _change(f"{_PATH}/resume", "resume_queue", "Resume a paused queue.", resume_queue,
+            RouteReply("The queue hands out messages.", _STATS), *_UNKNOWN),
+    _change(f"{_PATH}/messages/{{message_id}}/release", "break_claim",
+            "Take a message from whoever holds it; no attempt is charged.", break_one_claim,
+            RouteReply("The claim is broken; the message can be claimed again.", OK), "stale_claim", *_UNKNOWN),
+)  # fmt: skip

@@ -1,0 +1,75 @@
+"""Bodies and results of messages in requests and answers: as JSON, as base64, or as bytes for a download."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from millrace.http.fields import Kind, Schema, Text
+from millrace.http.json_body import parse_json
+from millrace.http.response import HttpResponse
+from millrace.http.routes import RouteReply
+from millrace.model.errors import InvalidField, InvalidRequest
+from millrace.model.message import Message
+
+#: Of a body in one answer: base64 adds a third, and a Lambda answers with 6 MB at most.
+MAX_PART = 4 * 1024 * 1024
+RANGE = re.compile(r"bytes=(\d{1,12})-(\d{0,12})", re.ASCII)
+RANGE_HEADER: Mapping[str, Kind] = {"Range": Text(40, 1, r"bytes=\d{1,12}-\d{0,12}", meaning="A part of the body.")}
+DOWNLOAD_SUMMARY = f"Download the exact bytes of the body; more than {MAX_PART} bytes come in parts."
+_BYTES: Schema = {"type": "string", "format": "binary"}
+DOWNLOADS = {
+    200: RouteReply("The whole body.", _BYTES, "*/*"),
+    206: RouteReply("A part of the body.", _BYTES, "*/*", {"Content-Range": "Which part, and the size of the whole."}),
+}
+
+
+def show_bytes(name: str, data: bytes | None, *, as_json: bool = True) -> dict[str, Any]:
+    """Bytes under `name` where they are JSON, else exactly under `name_base64`."""
+    if data is None:
+        return {}
+    if as_json:
+        try:
+            return {name: parse_json(data)}
+        except InvalidRequest:
+            pass
+    return {f"{name}_base64": base64.b64encode(data).decode()}
+
+
+def bytes_schemas(name: str, meaning: str) -> dict[str, Schema]:
+    """The members that `show_bytes` gives."""
+    return {
+        name: {"description": f"{meaning}, where it is JSON."},
+        f"{name}_base64": {"type": "string", "contentEncoding": "base64", "description": f"{meaning}, exact bytes."},
+    }
+
+
+def as_bytes(body: Mapping[str, Any], name: str) -> bytes | None:
+    """What a request gave under `name` (JSON) or `name_base64` (bytes)."""
+    if name in body:
+        return json.dumps(body[name], ensure_ascii=False, separators=(",", ":")).encode()
+    given: bytes | None = body.get(f"{name}_base64")
+    return given
+
+
+def download(message: Message, content: bytes, asked: str | None) -> HttpResponse:
+    """A body for saving, never for showing: a browser must not take it for a page."""
+    headers = {"Content-Type": message.content_type, "X-Content-Type-Options": "nosniff", "Accept-Ranges": "bytes"}
+    headers["Content-Disposition"] = "attachment"
+    if not content or (asked is None and len(content) <= MAX_PART):
+        return HttpResponse(200, content=content, headers=headers)
+    first, last = _range(asked, len(content))
+    headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
+    return HttpResponse(206, content=content[first : last + 1], headers=headers)
+
+
+def _range(asked: str | None, size: int) -> tuple[int, int]:
+    found = RANGE.fullmatch(asked or "bytes=0-")
+    first = int(found[1]) if found else -1
+    last = min(int(found[2]) if found and found[2] else size - 1, size - 1, first + MAX_PART - 1)
+    if not 0 <= first <= last:
+        raise InvalidField("Range", f"{asked!r} is not within the {size} bytes", "bytes=first-last")
+    return first, last

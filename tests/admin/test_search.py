@@ -1,0 +1,33 @@
+"""Search: by message id, dead letter id and correlation id, within one tenant."""
+
+from __future__ import annotations
+
+from millrace.admin.service import AdminService
+from millrace.engine.enqueue import enqueue
+from millrace.model.message import Draft
+from tests.admin.calling import Caller, bury
+
+
+def test_search_finds_by_message_dead_letter_and_correlation_id(call: Caller, service: AdminService) -> None:
+    queue, other = service.queue(call.tenant, "Jobs"), service.queue(call.tenant, "Wide")
+    (dead_letter,) = bury(queue, 1, correlation_id="corr-9")
+    waiting = enqueue(other, Draft(b"{}", correlation_id="corr-9", not_before=service.runtime.clock() + 60_000))
+
+    def found(q: str) -> list[tuple[str, str]]:
+        answer = call.ok("GET", "/admin/search", query=f"q={q}")
+        assert answer["complete"] is True
+        return sorted((item["queue"], item["status"]) for item in answer["found"])
+
+    assert found(dead_letter.message.id) == found(dead_letter.sk.replace("#", ".")) == [("Jobs", "dead")]
+    assert found("corr-9") == [("Jobs", "dead"), ("Wide", "scheduled")]
+    assert found(waiting.message_id) == [("Wide", "scheduled")]
+    assert found("nothing-of-that-name") == []
+
+
+def test_another_tenants_messages_are_not_to_be_found(call: Caller, service: AdminService) -> None:
+    (dead_letter,) = bury(service.queue(f"{call.tenant}-other", "Jobs"), 1)
+    assert call.ok("GET", "/admin/search", query=f"q={dead_letter.message.id}")["found"] == []
+    dead_letter_id = dead_letter.sk.replace("#", ".")
+    assert call("GET", f"/admin/queues/Jobs/dead-letters/{dead_letter_id}").status == 404
+    got = call("GET", "/admin/queues", query=f"tenant_id={call.tenant}-other")
+    assert (got.status, got.json["code"]) == (403, "forbidden")

@@ -1,0 +1,77 @@
+"""The calls: repeated ones have one effect, and bodies come whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from millrace.client import (
+    BadRequest,
+    Client,
+    EnqueueReceipt,
+    NewMessage,
+)
+from tests.client.conftest import Pauses, Wire
+
+
+def test_a_repeated_enqueue_is_one_message(client: Client, wire: Wire, pauses: Pauses) -> None:
+    """The server did its work and the answer was lost: the client sends again with the key it made up itself."""
+    lost = iter([httpx.ReadTimeout("gone"), httpx.RemoteProtocolError("gone"), None, None])
+    wire.after = lambda _request: next(lost)
+    receipt = client.enqueue("Jobs", "x")
+    assert receipt.duplicate
+    assert len(client.claim("Jobs", max=10)) == 1
+    assert pauses == [0.2, 0.4]
+
+
+def test_a_repeated_batch_is_no_second_batch(client: Client, wire: Wire) -> None:
+    lost = iter([httpx.ReadError("gone"), None, None])
+    wire.after = lambda _request: next(lost)
+    receipts = client.enqueue_all("Jobs", [NewMessage(1), NewMessage(b"2"), NewMessage(3, priority=-1)])
+    assert [isinstance(receipt, EnqueueReceipt) for receipt in receipts] == [True, True, False]
+    assert isinstance(receipts[2], BadRequest)
+    assert len(client.claim("Jobs", max=10)) == 2
+
+
+@pytest.mark.parametrize("verb", ["nack", "release"])
+def test_giving_back_twice_for_want_of_an_answer_is_no_error(client: Client, wire: Wire, verb: str) -> None:
+    client.enqueue("Jobs", 1)
+    (job,) = client.dequeue("Jobs")
+    lost = iter([httpx.ReadTimeout("gone"), None])
+    wire.after = lambda _request: next(lost)
+    getattr(job, verb)()
+    assert job.finished
+
+
+def test_large_bodies_are_fetched_part_by_part(client: Client) -> None:
+    data = bytes(range(256)) * 20_000
+    receipt = client.enqueue("Jobs", data)
+    (job,) = client.dequeue("Jobs")
+    assert job.message.body is None
+    with pytest.raises(ValueError, match="read_body"):
+        _ = job.body
+    assert job.read_body() == data
+    assert b"".join(client.stream_body("Jobs", receipt.message_id, part_bytes=999_999)) == data
+    assert b"".join(job.stream_body()) == data
+
+
+def test_an_empty_body_is_read_too(client: Client) -> None:
+    receipt = client.enqueue("Jobs", b"")
+    assert client.read_body("Jobs", receipt.message_id) == b""
+
+
+def test_operators_calls(client: Client) -> None:
+    receipt = client.enqueue("Jobs", 1)
+    (job,) = client.dequeue("Jobs")
+    assert client.listed("Jobs", "claims").items[0]["message_id"] == receipt.message_id
+    assert job.nack(reject=True, error="x" * 9_000).outcome == "dead"
+    (dead_letter,) = client.listed("Jobs", "dead-letters", {"limit": "5", "error": "xx", "cursor": None}).items
+    assert client.dead_letter("Jobs", dead_letter["id"])["body"] == 1
+    new_id = client.replay("Jobs", dead_letter["id"])
+    assert client.status("Jobs", new_id)["origin"] == receipt.message_id
+    client.purge("Jobs", dead_letter["id"])
+    assert client.set_paused("Jobs", paused=True)["paused"]
+    names: list[Any] = [queue["name"] for queue in client.queue_stats() if queue["paused"]]
+    assert names == ["Jobs"]

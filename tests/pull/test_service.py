@@ -1,0 +1,39 @@
+"""What the pull API works on: one seal for all claims, and word to those who wait."""
+
+from __future__ import annotations
+
+from millrace.engine.claim import claim
+from millrace.engine.enqueue import enqueue
+from millrace.engine.queue import Runtime
+from millrace.model.message import Draft
+from millrace.pull.service import PullService
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from millrace.stores.memory.tokens import MemoryTokens
+from tests.pull.calling import DEFINITIONS
+
+
+class Dispatches:
+    """Notes who is told of what."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, int]] = []
+
+    def notify(self, tenant: str, queue: str, at: int = 0) -> None:
+        self.told.append((tenant, queue, at))
+
+
+def test_two_processes_read_each_others_claims() -> None:
+    runtime, tokens = Runtime(MemoryStore(), MemoryBlobs()), MemoryTokens()
+    one, other = (PullService(runtime, DEFINITIONS, tokens) for _ in range(2))
+    queue = one.queue("acme", "Jobs")
+    enqueue(queue, Draft(b"1"))
+    (held,) = claim(queue, owner="w").claims
+    assert other.handles.read(other.queue("acme", "Jobs"), one.handles.write(queue, held)).entry.id == held.entry.id
+
+
+def test_waiting_consumers_hear_of_their_own_queue() -> None:
+    service = PullService(Runtime(MemoryStore(), MemoryBlobs()), DEFINITIONS, MemoryTokens())
+    dispatches = Dispatches()
+    service.dispatcher = dispatches  # type: ignore[assignment]
+    service.notify(service.queue("acme", "Jobs"), 7)
+    assert dispatches.told == [("acme", "Jobs", 7)]
