@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millrace.admission.typed_message import typed_draft, typed_message, webhook_headers
+from millrace.admission.typed_message import SOURCE_IP, typed_draft, typed_message
 from millrace.definitions.message_type import RecordType, read_message_type
 from millrace.model.errors import InvalidMessage
 from millrace.model.message import Draft
@@ -21,7 +21,7 @@ def record(**fields: Any) -> RecordType:
 
 
 def from_webhook(body: bytes, content_type: str = "application/json") -> Draft:
-    headers = webhook_headers({"x-event": "push"}, "192.0.2.7")
+    headers = {"x-event": "push", SOURCE_IP: "192.0.2.7"}
     return Draft(body, content_type, headers, source="webhook:Hook")
 
 

@@ -31,6 +31,7 @@ class Trace:
     """The files that calls enter, thread by thread."""
 
     def __init__(self, root: Path) -> None:
+        self._root = root
         self._inside = tuple(f"{root / part}{os.sep}" for part in ("shared/millrace", "functions"))
         self._entered: dict[int, list[str]] = defaultdict(list)
 
@@ -52,7 +53,12 @@ class Trace:
         ways = self._entered.values()
         files = {name for way in ways for name in way}
         changes = sum(before != after for way in ways for before, after in pairwise(way))
-        return {"answer": answer, "files": len(files), "changes": changes}
+        return {"answer": answer, "files": len(files), "changes": changes, "ways": list(map(self._shown, ways))}
+
+    def _shown(self, way: list[str]) -> list[str]:
+        """The files in the order in which they are entered, each as often as the way comes back to it."""
+        turns = [name for before, name in pairwise(["", *way]) if before != name]
+        return [name.removeprefix(f"{self._root}{os.sep}") for name in turns]
 
 
 def measure(root: Path) -> dict[str, Any]:
@@ -85,7 +91,9 @@ def measure(root: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, default=ROOT, help="a checkout of the repository")
-    root = parser.parse_args().root.resolve()
+    parser.add_argument("--show", action="store_true", help="name the files, in the order in which they are entered")
+    given = parser.parse_args()
+    root = given.root.resolve()
     if "QUEUE_TABLE" in os.environ:  # the process that is measured
         sys.stderr.write(f"{json.dumps(measure(root))}\n")
         return
@@ -109,6 +117,8 @@ def main() -> None:
         raise SystemExit(done.stderr)
     found = json.loads(done.stderr.splitlines()[-1])
     for way, meaning in (("in", "a webhook accepted"), ("out", "a message worked off")):
+        for turns in found[way]["ways"] if given.show else ():
+            print("\n".join(turns), end="\n\n")
         print(f"way {way:<4} {found[way]['files']:4} files  {found[way]['changes']:4} changes of file  ({meaning})")
     if (found["in"]["answer"], found["out"]["answer"]) != (202, 1):
         raise SystemExit(f"not what was to be measured: {found}")

@@ -55,11 +55,6 @@ def typed_draft(
     return typed
 
 
-def webhook_headers(headers: Mapping[str, str], source_ip: str) -> dict[str, str]:
-    """What to store as the headers of a webhook's message."""
-    return {**headers, SOURCE_IP: source_ip}
-
-
 def _typed(
     message_type: RecordType, source: Draft | Message, body: bytes, received_at: int, document: ParseBody
 ) -> dict[str, Any]:

@@ -171,6 +171,11 @@ class WebhookDefinition:
             return None
         return {name: value for name, value in given.items() if value is not None}
 
-    def secrets_at(self, now: datetime) -> tuple[SecretReference, ...]:
-        """The secrets that count at a moment; during a rotation there are two."""
-        return tuple(secret for secret in self.secrets if secret.valid_at(now))
+    def secrets_at(self, now: datetime) -> list[str]:
+        """The secrets that count at a moment, by reference; during a rotation there are two."""
+        return [secret.reference for secret in self.secrets if secret.valid_at(now)]
+
+    def tokens_at(self, now: datetime) -> list[str]:
+        """What a handshake must repeat at a moment, by reference, where the provider asks with one."""
+        token = self.verify_token
+        return [token.reference] if token is not None and token.valid_at(now) else []

@@ -9,7 +9,7 @@ from typing import Any
 
 from millrace.admission import admit as admission
 from millrace.admission.admit import fit_key
-from millrace.admission.typed_message import WEBHOOK, webhook_headers
+from millrace.admission.typed_message import SOURCE_IP, WEBHOOK
 from millrace.engine.drafts import IDEMPOTENCY_KEY_BYTES
 from millrace.engine.enqueue import Receipt
 from millrace.engine.status import MessageStatus
@@ -83,7 +83,7 @@ def _draft(endpoint: WebhookEndpoint, request: WebhookRequest, correlation_id: s
     return Draft(
         request.body,
         content_type=_sendable(content_type) or DEFAULT_CONTENT_TYPE,
-        headers=webhook_headers(_fitting(kept), _sendable(request.source_ip)[:64]),
+        headers={**_fitting(kept), SOURCE_IP: _sendable(request.source_ip)[:64]},
         correlation_id=correlation_id,
         source=f"{WEBHOOK}{endpoint.name}",
     )

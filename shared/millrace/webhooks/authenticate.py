@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from millrace.http.problems import MethodNotAllowed
@@ -30,8 +31,9 @@ def answer_question(
     scheme = endpoint.scheme
     if request.method != "GET" or scheme is None or scheme.challenge is None or scheme.challenge.signed:
         raise MethodNotAllowed(request.method, ALLOWED)
-    tokens = endpoint.tokens(now)
-    references = tokens or endpoint.references(now)
+    moment = datetime.fromtimestamp(now / 1000, UTC)
+    tokens = endpoint.webhook.tokens_at(moment)
+    references = tokens or endpoint.webhook.secrets_at(moment)
 
     def ask() -> ChallengeResponse | None:
         found = secrets.resolve(references)
@@ -54,7 +56,8 @@ def authenticate_webhook(
     """The proof that the provider sent this; None where the definition lets anybody call."""
     if endpoint.scheme is None:
         return None
-    return authenticate(endpoint.scheme, request, secrets, endpoint.references(now), now)
+    references = endpoint.webhook.secrets_at(datetime.fromtimestamp(now / 1000, UTC))
+    return authenticate(endpoint.scheme, request, secrets, references, now)
 
 
 def signed_question(

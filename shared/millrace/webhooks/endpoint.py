@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from millrace.engine.queue import Runtime
@@ -35,48 +34,36 @@ class UnknownWebhook(MillraceError):
 class WebhookEndpoint:
     """A webhook and what it leads to."""
 
+    name: str
     webhook: WebhookDefinition
     scheme: Scheme | None  #: None: anybody may call
     definition: QueueDefinition | None  #: None: a command runs at once
+    success_status: int = 202
+    overload_status: int = 503
 
-    @property
-    def name(self) -> str:
-        return self.webhook.name
-
-    @property
-    def body_limit(self) -> int:
-        return self.definition.spec.max_body_bytes if self.definition else MAX_BODY_BYTES
-
-    @property
-    def success_status(self) -> int:
-        return self.scheme.facts.success_status if self.scheme else 202
-
-    @property
-    def overload_status(self) -> int:
-        return self.scheme.facts.overload_status if self.scheme else 503
+    @classmethod
+    def of(cls, webhook: WebhookDefinition, definition: QueueDefinition | None) -> WebhookEndpoint:
+        """The endpoint of a definition; where it names a provider, that one's statuses are the answers."""
+        settings = webhook.signature_settings
+        if settings is None:
+            return cls(webhook.name, webhook, None, definition)
+        scheme = scheme_from(settings)
+        facts = scheme.facts
+        return cls(webhook.name, webhook, scheme, definition, facts.success_status, facts.overload_status)
 
     def signed(self, request: WebhookRequest) -> WebhookRequest:
         """The request as its provider signed it: where the definition names a public address, that one was signed.
 
         Raises BodyTooLarge for what is above the queue's own limit.
         """
-        if len(request.body) > self.body_limit:
-            raise BodyTooLarge(len(request.body), self.body_limit)
+        limit = self.definition.spec.max_body_bytes if self.definition else MAX_BODY_BYTES
+        if len(request.body) > limit:
+            raise BodyTooLarge(len(request.body), limit)
         public = self.webhook.public_url
         if public is None:
             return request
         query = f"?{request.query}" if request.query and "?" not in public else ""
         return replace(request, url=f"{public}{query}")
-
-    def references(self, now: int) -> list[str]:
-        """The secrets that count now, by reference."""
-        moment = datetime.fromtimestamp(now / 1000, UTC)
-        return [secret.reference for secret in self.webhook.secrets_at(moment)]
-
-    def tokens(self, now: int) -> list[str]:
-        """What a handshake must repeat, by reference, where the provider asks with one."""
-        token = self.webhook.verify_token
-        return [token.reference] if token and token.valid_at(datetime.fromtimestamp(now / 1000, UTC)) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +94,6 @@ class Ingress:
                 webhook = self.definitions.webhook(name)
             except NotFound:
                 raise UnknownWebhook from None
-            settings = webhook.signature_settings
-            scheme = None if settings is None else scheme_from(settings)
             queue = None if webhook.queue is None else self.definitions.queue(webhook.queue)
-            endpoint = self._endpoints[name] = WebhookEndpoint(webhook, scheme, queue)
+            endpoint = self._endpoints[name] = WebhookEndpoint.of(webhook, queue)
         return endpoint

@@ -63,7 +63,7 @@ def test_during_a_rotation_both_secrets_count() -> None:
     )
 
     def valid(month: int) -> list[str]:
-        return [secret.reference for secret in defined.secrets_at(datetime(2026, month, 1, tzinfo=UTC))]
+        return defined.secrets_at(datetime(2026, month, 1, tzinfo=UTC))
 
     assert valid(10) == ["env:OLD"]
     assert valid(11) == ["env:OLD", "secretsmanager:millrace/github#new"]
