@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -245,6 +246,13 @@ def rows(page: str, heading: str) -> list[list[str]]:
             break
         found.append([cell.strip() for cell in line.strip("|").split("|")])
     return found
+
+
+def test_the_map_shows_the_packages_in_the_order_of_their_imports() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    shown = [set(INLINE.findall(row[0])) for row in rows(pages()["ARCHITECTURE.md"], "package")]
+    assert shown == [{f"millrace.{name.strip()}" for name in layer.split("|")} for layer in layers]
 
 
 def test_the_docs_are_written_in_plain_words() -> None:
