@@ -237,6 +237,17 @@ def test_slots_keep_apart_by_number_queue_and_tenant(store: Store, tenant: str) 
     assert store.take_slot(tenant, QUEUE, rival, NOON) is False
 
 
+def test_slots_that_were_taken_are_listed_in_order(store: Store, tenant: str) -> None:
+    slots = [Slot(number, f"w{number}", NOON + number) for number in (3, 0, 12)]
+    for slot in slots:
+        store.take_slot(tenant, QUEUE, slot, NOON)
+    store.take_slot(tenant, f"{QUEUE}s", Slot(1, "other", NOON), NOON)
+    assert store.list_slots(tenant, QUEUE) == [slots[1], slots[0], slots[2]]
+    store.free_slot(tenant, QUEUE, slots[0])
+    assert [slot.number for slot in store.list_slots(tenant, QUEUE)] == [0, 12]
+    assert store.list_slots(tenant, "Unused") == []
+
+
 def test_of_many_workers_at_once_one_gets_the_slot(store: Store, tenant: str) -> None:
     with ThreadPoolExecutor(8) as workers:
         won = list(workers.map(lambda n: store.take_slot(tenant, QUEUE, Slot(0, f"w{n}", NOON + 9), NOON), range(8)))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
+import pytest
+
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue_all
 from millrace.engine.inspect import list_claims
 from millrace.engine.status import MessageStatus, status
 from millrace.model.message import Draft
 from millrace.worker import Context
-from millrace.worker.slots import take_slot
+from millrace.worker.heartbeat import SLOT_BEAT_MS
+from millrace.worker.slots import SLOT_LEASE_MS, take_slot
 from tests.conftest import Bench
 from tests.worker.conftest import ahead_of, put, worker
 
@@ -72,6 +78,31 @@ def test_past_its_execution_timeout_a_run_has_failed_whatever_it_gives(bench: Be
     assert found.history[0].error_type == "ExecutionTimeout"
 
 
+def test_the_slot_is_renewed_by_its_own_lease_not_by_the_queues(memory_bench: Bench) -> None:
+    """The lease of messages may be hours; the heartbeat's own thread renews the slot meanwhile."""
+    queue = memory_bench.queue(lease_seconds=43_200, max_concurrency=1)
+    slot = take_slot(queue, 1)
+    renewed = threading.Event()
+
+    def handle(_context: Context) -> None:
+        memory_bench.clock.forward(SLOT_BEAT_MS)
+        assert renewed.wait(10), "the heartbeat did not renew the slot"
+
+    take = memory_bench.store.take_slot
+
+    def taken(*given: Any) -> bool:
+        kept = take(*given)
+        renewed.set()
+        return kept
+
+    put(queue)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory_bench.store, "take_slot", taken)
+        assert worker(queue, handle, concurrency=1, slot=slot, heartbeat=True).run().counts["done"] == 1
+    (held,) = memory_bench.store.list_slots(memory_bench.tenant, queue.spec.name)
+    assert held.until == memory_bench.clock() + SLOT_LEASE_MS
+
+
 def test_a_lost_slot_ends_the_worker(bench: Bench) -> None:
     """Another worker has its place: with both at work the queue would exceed its concurrency."""
     queue = bench.queue(lease_seconds=30, max_concurrency=4)
@@ -80,7 +111,7 @@ def test_a_lost_slot_ends_the_worker(bench: Bench) -> None:
 
     def handle(_context: Context) -> None:
         if take_slot(ahead_of(bench, queue), 4):
-            job.heartbeat.beat()
+            job.heartbeat.renew_slot()
 
     job = worker(queue, handle, concurrency=1, slot=slot)
     result = job.run()

@@ -152,6 +152,9 @@ class Store(Protocol):
     def take_slot(self, tenant: str, queue: str, slot: Slot, now: int) -> bool:
         """Hold one of the queue's places for workers, where it is free, has run out, or is held by this token."""
 
+    def list_slots(self, tenant: str, queue: str) -> list[Slot]:
+        """The queue's slots that were taken and not freed, in order, those that have run out too: one query."""
+
     def free_slot(self, tenant: str, queue: str, slot: Slot) -> None:
         """Give the place up, where it is still held by this token."""
 

@@ -1,7 +1,8 @@
 """The heartbeat: one thread that extends claims, ends runs that take too long, and renews the worker's slot.
 
-Claims are extended at a third of the lease, all in one batch. A claim that was lost, or that could not be extended
-before it ran out by this clock, cancels its run: the context's `cancelled` is set and the result is discarded.
+Claims are extended at a third of the lease, all in one batch, and the slot at a third of its own, which is shorter. A
+claim that was lost, or that could not be extended before it ran out by this clock, cancels its run: the context's
+`cancelled` is set and the result is discarded.
 
 A thread cannot be killed from outside. A run past its execution timeout is recorded as failed and its message goes
 on; the thread stays with the handler until that returns, and keeps its place among the queue's concurrency, so a
@@ -17,17 +18,18 @@ from millrace.engine.queue import Queue
 from millrace.model.errors import MillraceError, StaleClaim
 from millrace.worker.endings import Endings
 from millrace.worker.pipeline import Pipeline
-from millrace.worker.slots import SlotLease
+from millrace.worker.slots import SLOT_LEASE_MS, SlotLease
 from millrace.worker.time_left import TimeLeft
 
 #: How often runs are checked against their timeout.
 CHECK_MS = 500
+SLOT_BEAT_MS = SLOT_LEASE_MS // 3
 #: A slot lost means that another worker has this one's place: finish quickly.
 LOST_SLOT_GRACE_S = 5.0
 
 
 class Heartbeat:
-    """Keeps what a worker holds. Tests call `beat` and `check` themselves."""
+    """Keeps what a worker holds. Tests call `beat`, `renew_slot` and `check` themselves."""
 
     def __init__(
         self, queue: Queue, pipeline: Pipeline, endings: Endings, time_left: TimeLeft, slot: SlotLease | None
@@ -38,7 +40,7 @@ class Heartbeat:
         self._time = time_left
         self._slot = slot
         self._beat_ms = max(1, queue.spec.lease_ms // 3)
-        self._last_beat = queue.now()
+        self._last_beat = self._slot_renewed_at = queue.now()
         self._wake = Condition()
         self._stopped = False
         self._thread: Thread | None = None
@@ -64,6 +66,8 @@ class Heartbeat:
                 if self._stopped:
                     return
             self.check()
+            if self._queue.now() - self._slot_renewed_at >= SLOT_BEAT_MS:
+                self.renew_slot()
             if self._queue.now() - self._last_beat >= self._beat_ms:
                 self.beat()
 
@@ -71,11 +75,15 @@ class Heartbeat:
         """End runs that are past their execution timeout."""
         self._endings.time_out()
 
-    def beat(self) -> None:
-        """Renew the slot, and extend every claim held, in batches."""
-        self._last_beat = self._queue.now()
+    def renew_slot(self) -> None:
+        """Hold the worker's slot for another lease, or end the worker where another has it."""
+        self._slot_renewed_at = self._queue.now()
         if self._slot and not self._slot.renew():
             self._time.stop(LOST_SLOT_GRACE_S, "slot lost")
+
+    def beat(self) -> None:
+        """Extend every claim held, in batches."""
+        self._last_beat = self._queue.now()
         runs = self._pipeline.held()
         if not runs:
             return

@@ -1,9 +1,11 @@
 """Slots: the places that a queue has for workers, so that all of them together keep to `max_concurrency`.
 
-A queue has ceil(max_concurrency / concurrency of a worker) slots, leased for a lease and renewed by the heartbeat; each
-slot stands for its share of the concurrency. So never more than `max_concurrency` runs hold live claims through
-workers; only a worker that lost its lease (frozen, cut off) may still be in one, and that run is fenced off. One
-write to take a slot, one a heartbeat, one to free it. Consumers of the HTTP API are not counted.
+A queue has ceil(max_concurrency / concurrency of a worker) slots; each stands for its share of the concurrency. A slot
+has a short lease of its own, whatever the lease of the queue's messages: a killed worker leaves its place free after
+SLOT_LEASE_MS. So never more than `max_concurrency` runs are started through workers that hold a slot; only a worker
+that lost it (frozen, cut off) may still be in runs, and it ends. One query to look, one write to take a slot, one
+every third of its lease, one to free it; a worker for which there is no place costs the query. Consumers of the HTTP
+API are not counted.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from millrace.model.errors import StoreUnavailable
 from millrace.model.ids import random_token
 from millrace.model.queue_spec import Ordering
 from millrace.model.queue_state import Slot
+
+#: How long a slot is held without a sign of life.
+SLOT_LEASE_MS = 15_000
 
 
 def slot_count(queue: Queue, per_worker: int) -> int:
@@ -35,7 +40,7 @@ class SlotLease:
     def renew(self) -> bool:
         """Hold the slot for another lease; False when another worker has it now."""
         now = self.queue.now()
-        longer = replace(self.slot, until=now + self.queue.spec.lease_ms)
+        longer = replace(self.slot, until=now + SLOT_LEASE_MS)
         try:
             renewed = self.queue.store.take_slot(self.queue.tenant, self.queue.spec.name, longer, now)
         except StoreUnavailable:
@@ -52,10 +57,13 @@ def take_slot(queue: Queue, per_worker: int, first: int = 0) -> SlotLease | None
     """A free slot, looked for from `first` onwards and around; None when every one is held."""
     count = slot_count(queue, per_worker)
     token = random_token(queue.runtime.entropy)
-    for offset in range(count):
-        number = (first + offset) % count
+    now = queue.now()
+    held = {slot.number for slot in queue.store.list_slots(queue.tenant, queue.spec.name) if slot.until > now}
+    for number in ((first + offset) % count for offset in range(count)):
+        if number in held:
+            continue
         now = queue.now()
-        slot = Slot(number, token, now + queue.spec.lease_ms)
+        slot = Slot(number, token, now + SLOT_LEASE_MS)
         if queue.store.take_slot(queue.tenant, queue.spec.name, slot, now):
             share = min(per_worker, queue.spec.max_concurrency - number * per_worker)
             return SlotLease(queue, slot, share)

@@ -18,6 +18,8 @@ from millrace.stores.dynamodb.queue_state_items import (
     queue_state_of,
     slot_item,
     slot_key,
+    slot_of,
+    slots_pk,
 )
 from millrace.stores.dynamodb.reads import get_item, query_all
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
@@ -129,6 +131,9 @@ class Counters:
         except ConditionFailed:
             return False
         return True
+
+    def list_slots(self, tenant: str, queue: str) -> list[Slot]:
+        return [slot_of(item) for item in query_all(self._calls, self._names.queue, slots_pk(tenant, queue))]
 
     def free_slot(self, tenant: str, queue: str, slot: Slot) -> None:
         key = slot_key(tenant, queue, slot.number)

@@ -54,8 +54,12 @@ def breaker_text(breaker: BreakerState) -> str:
     return f"{breaker.until}/{breaker.level}"
 
 
+def slots_pk(tenant: str, queue: str) -> str:
+    return f"S#{tenant}#{queue}"
+
+
 def slot_key(tenant: str, queue: str, number: int) -> Item:
-    return {"pk": {"S": f"S#{tenant}#{queue}"}, "sk": {"S": f"{number:04d}"}}
+    return {"pk": {"S": slots_pk(tenant, queue)}, "sk": {"S": f"{number:04d}"}}
 
 
 def slot_item(tenant: str, queue: str, slot: Slot) -> Item:
@@ -66,6 +70,10 @@ def slot_item(tenant: str, queue: str, slot: Slot) -> Item:
         "until": number(slot.until),
         "ttl": number(slot.until // 1000 + 86_400),
     }
+
+
+def slot_of(item: Mapping[str, Any]) -> Slot:
+    return Slot(int(item["sk"]["S"]), text_in(item, "token"), int_in(item, "until"))
 
 
 def counter(kind: str, number: int) -> str:

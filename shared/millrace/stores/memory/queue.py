@@ -309,6 +309,10 @@ class MemoryStore:
             self.slots[tenant, queue, slot.number] = slot
             return True
 
+    def list_slots(self, tenant: str, queue: str) -> list[Slot]:
+        with self._lock:
+            return [slot for key, slot in sorted(self.slots.items()) if key[:2] == (tenant, queue)]
+
     def free_slot(self, tenant: str, queue: str, slot: Slot) -> None:
         with self._lock:
             current = self.slots.get((tenant, queue, slot.number))
