@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millrace.admission.typed_message import SOURCE_IP, typed_message
+from millrace.admission.admit import SOURCE_IP, typed_message
 from millrace.engine.claim import claim
 from millrace.engine.finish import RunFailure, ack, reject
 from millrace.engine.status import MessageStatus, status

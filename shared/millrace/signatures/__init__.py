@@ -7,17 +7,14 @@ Importing this costs the standard library only; Powertools and cryptography are 
 that need them.
 """
 
-from millrace.signatures.authentication import authenticate
 from millrace.signatures.challenges import ChallengeResponse, challenge, handshake
 from millrace.signatures.errors import ConfigurationMissing, RefusalReason, SecretUnavailable, SignatureInvalid
-from millrace.signatures.idempotency import idempotency_key
 from millrace.signatures.keys import Secret
 from millrace.signatures.presets import PRESETS, for_header, generic, preset, scheme_from
-from millrace.signatures.request import Headers, WebhookRequest
-from millrace.signatures.retained import retained_headers
+from millrace.signatures.request import Headers, WebhookRequest, retained_headers
 from millrace.signatures.scheme import ChallengeKind, Facts, Scheme
 from millrace.signatures.secrets import SecretSource
-from millrace.signatures.verification import Verified, verify
+from millrace.signatures.verification import Verified, authenticate, idempotency_key, verify
 
 __all__ = [
     "PRESETS",

@@ -1,18 +1,29 @@
-"""A webhook as it arrived: what every scheme reads, and nothing else."""
+"""A webhook as it arrived: what every scheme reads, and which of its headers may be kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millrace.model.strict_json import parse
 from millrace.signatures.errors import RefusalReason, SignatureInvalid
+
+if TYPE_CHECKING:
+    from millrace.signatures.scheme import Scheme
 
 #: Longest header value that any scheme needs; longer ones are not worth splitting.
 MAX_HEADER_CHARACTERS = 4096
 
 _UNREAD = object()
+
+#: Kept of every request.
+_ALWAYS = ("content-type", "content-encoding", "user-agent", "traceparent", "tracestate", "x-correlation-id")
+
+#: A header whose name holds one of these is a credential or the proof of one, whatever a definition asks for.
+_NEVER = ("auth", "cookie", "signature", "hmac", "secret", "token", "api-key", "apikey", "password", "session")
+
+_MAX_VALUE_CHARACTERS = 1024
 
 
 class Headers:
@@ -119,3 +130,21 @@ class WebhookRequest:
             return None
         values = [value for key, value in pairs if key == name]
         return values[0] if len(values) == 1 else None
+
+
+def retained_headers(scheme: Scheme | None, headers: Headers, also: Iterable[str] = ()) -> dict[str, str]:
+    """The headers to store, by lower-case name: general ones, the provider's own, and `also` from the definition.
+
+    Without a scheme there are none of a provider. Signatures, cookies and authorisation are never among them, even
+    if `also` names them. Repeated values are joined with a comma; a value above 1024 characters is left out.
+    """
+    asked = [name.lower() for name in also if not any(mark in name.lower() for mark in _NEVER)]
+    proofs = {names.signature for names in scheme.names} if scheme else set()
+    own = (*scheme.facts.event_headers, *scheme.id_headers) if scheme else ()
+    kept: dict[str, str] = {}
+    for name in (*_ALWAYS, *own, *asked):
+        values = headers.all(name)
+        value = ", ".join(values)
+        if values and name not in proofs and len(value) <= _MAX_VALUE_CHARACTERS:
+            kept[name] = value
+    return kept

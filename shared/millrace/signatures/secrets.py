@@ -9,20 +9,25 @@ RFC 3339 or Unix seconds, both optional). Each reference is fetched when it is f
 and fetched again on a failed verification at most once in `refresh_ms`, so that a rotated secret needs no deploy and
 a flood of bad signatures costs one call a minute. While a store does not answer, the copy at hand serves for
 `stale_ms`; a secret that the store no longer has stops serving at once.
+
+Nothing is raised while an error that holds a secret's text is being handled: such an error would carry the secret
+along in its context.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
 from millrace.signatures.errors import ConfigurationMissing, SecretUnavailable
 from millrace.signatures.keys import Secret
-from millrace.signatures.stored_secrets import parse
 
 MINUTE_MS = 60_000
+_FIELDS = {"name", "value", "not_before", "not_after"}
 #: How a reference to a stored secret begins.
 STORED = ("secretsmanager:", "ssm:")
 #: Gives the stored text of a name. Raises SecretMissing or StoreSilent.
@@ -143,7 +148,7 @@ class SecretSource:
         name, _, key = rest.partition("#")
         try:
             text = self._fetcher(kind, reference)(name)
-            return _Kept(now, now, parse(text, reference, key))
+            return _Kept(now, now, _parsed(text, reference, key))
         except StoreSilent:
             problem = f"{reference}: the store did not answer"
             if before is None or now - before.fetched_ms >= self._stale_ms:
@@ -167,4 +172,72 @@ class SecretSource:
         name, _, key = reference.removeprefix("env:").partition("#")
         if name not in self._environ:
             raise ConfigurationMissing(f"{reference}: the variable is not set")
-        return parse(self._environ[name], reference, key)
+        return _parsed(self._environ[name], reference, key)
+
+
+def _parsed(text: str, reference: str, key: str = "") -> tuple[Secret, ...]:
+    """The secrets in a stored text; a plain string is one secret, named by its reference.
+
+    Raises ConfigurationMissing, without any part of the text, for everything that is not exactly right: a misspelt
+    `not_after` must not become a secret that never ends.
+    """
+    document = _json(text, reference)
+    if key:
+        if not isinstance(document, dict) or key not in document:
+            raise ConfigurationMissing(f"{reference}: the secret is no JSON object with that key")
+        document = document[key]
+        text = document if isinstance(document, str) else ""
+        document = _json(text, reference) if text else document
+    elif isinstance(document, dict):
+        raise ConfigurationMissing(f"{reference}: the secret is a JSON object; name a key of it after '#'")
+    if not isinstance(document, list):
+        # A newline at the end comes from a file or an editor, never from a provider.
+        return (Secret(reference, text.rstrip("\r\n")),)
+    found = tuple(_entry(item, reference) for item in document)
+    if not found or len({secret.name for secret in found}) != len(found):
+        raise ConfigurationMissing(f"{reference}: a list of secrets needs entries, each with its own name")
+    return found
+
+
+def _entry(item: object, reference: str) -> Secret:
+    if not isinstance(item, dict) or not set(item) <= _FIELDS:
+        raise ConfigurationMissing(f"{reference}: an entry has {', '.join(sorted(_FIELDS))} and nothing else")
+    name, value = item.get("name"), item.get("value")
+    if not isinstance(name, str) or not name or not isinstance(value, str):
+        raise ConfigurationMissing(f"{reference}: an entry needs a name and a value")
+    begin, end = (_moment(item.get(field), reference) for field in ("not_before", "not_after"))
+    return Secret(name, value, begin, end)
+
+
+def _moment(value: object, reference: str) -> int | None:
+    if value is None:
+        return None
+    if type(value) is int:
+        return value * 1000
+    read = _date(value) if isinstance(value, str) else None
+    if read is None:
+        raise ConfigurationMissing(f"{reference}: a time is RFC 3339 with its offset, or Unix seconds")
+    return read
+
+
+def _date(text: str) -> int | None:
+    from datetime import datetime
+
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return int(read.timestamp() * 1000) if read.tzinfo is not None else None
+
+
+def _json(text: str, reference: str) -> Any:
+    """The JSON container that a text is; None for a plain string, numbers and quoted text included."""
+    if text.lstrip()[:1] not in ("[", "{"):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        begin = "".join(text[:200].split())[:2]
+    if begin in ("[{", '{"'):
+        raise ConfigurationMissing(f"{reference}: the secret begins as JSON and is none")
+    return None

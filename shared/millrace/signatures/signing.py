@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from millrace.signatures.errors import ConfigurationMissing
 from millrace.signatures.keys import Secret
-from millrace.signatures.message import body_hash_parameter, digest, messages
 from millrace.signatures.request import Headers, WebhookRequest
-from millrace.signatures.scheme import Form, Layout, Scheme, TimestampFormat
+from millrace.signatures.scheme import Form, Layout, Scheme, TimestampFormat, body_hash_parameter, digest, messages
 
 
 def sign(

@@ -4,12 +4,14 @@
           │                    │                               │
           └────────────────────┴───────────────────────────────┴──► SignatureInvalid(reason)
 
-No clock is read and nothing is fetched here. Every secret is tried against every signature, whatever matched before,
-with comparisons that take the same time for right and wrong.
+No clock is read here, and only `authenticate` fetches: secrets that may have been rotated since they were read. Every
+secret is tried against every signature, whatever matched before, with comparisons that take the same time for right
+and wrong.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +19,9 @@ from dataclasses import dataclass
 from millrace.signatures.challenges import could_be_crc_token
 from millrace.signatures.errors import ConfigurationMissing, RefusalReason, SignatureInvalid
 from millrace.signatures.keys import Secret, unbase64
-from millrace.signatures.message import digest, messages
 from millrace.signatures.request import MAX_HEADER_CHARACTERS, WebhookRequest
-from millrace.signatures.scheme import ChallengeKind, Layout, Names, Scheme, TimestampFormat
+from millrace.signatures.scheme import ChallengeKind, Layout, Names, Scheme, TimestampFormat, digest, messages
+from millrace.signatures.secrets import SecretSource
 
 _MAX_SIGNATURES = 16
 _MAX_ID_CHARACTERS = 256
@@ -200,3 +202,39 @@ def _delivery(scheme: Scheme, request: WebhookRequest, claim: _Claim) -> tuple[s
     if sent and all(len(values) == 1 and _plain(values[0]) for values in sent):
         return ":".join(values[0] for values in sent), False
     return None, False
+
+
+def authenticate(
+    scheme: Scheme, request: WebhookRequest, source: SecretSource, references: Sequence[str], now_ms: int
+) -> Verified:
+    """Verify with the secrets behind these references; where none fits, once more if they turn out to be newer.
+
+    Raises what `verify` and `SecretSource.resolve` raise. Costs a call to the store only for a first use, an aged
+    copy, or a mismatch that is the first within a minute.
+    """
+    secrets = source.resolve(references)
+    try:
+        return verify(scheme, request, secrets, now_ms)
+    except (SignatureInvalid, ConfigurationMissing) as refused:
+        may_be_rotation = not isinstance(refused, SignatureInvalid) or refused.reason.may_be_rotation
+        if not (may_be_rotation and source.refresh(references)):
+            raise
+    return verify(scheme, request, source.resolve(references), now_ms)
+
+
+def idempotency_key(scheme: Scheme, request: WebhookRequest, verified: Verified) -> str:
+    """One key for one delivery, the same on every repeat of it.
+
+    - A signed delivery id is the key: nobody but the provider can choose it.
+    - An unsigned id counts only together with the body's SHA-256. Alone, a captured body sent under the id of a
+      later delivery would make that one look like a repeat, and lose it.
+    - Without an id the body's SHA-256 is the key.
+
+    The scheme's name leads, so that two providers of one queue cannot meet in a key.
+    """
+    if verified.delivery_id is not None and verified.delivery_id_signed:
+        return f"{scheme.name}:id:{verified.delivery_id}"
+    content = hashlib.sha256(request.body).hexdigest()
+    if verified.delivery_id is not None:
+        return f"{scheme.name}:id:{verified.delivery_id}:sha256:{content}"
+    return f"{scheme.name}:sha256:{content}"

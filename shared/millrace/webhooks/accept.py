@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from millrace.admission import admit as admission
-from millrace.admission.admit import fit_key
-from millrace.admission.typed_message import SOURCE_IP, WEBHOOK
+from millrace.admission.admit import SOURCE_IP, WEBHOOK, fit_key
 from millrace.engine.drafts import IDEMPOTENCY_KEY_BYTES
 from millrace.engine.enqueue import Receipt
 from millrace.engine.status import MessageStatus
+from millrace.http.problems import MethodNotAllowed
 from millrace.model.message import Draft
-from millrace.signatures import ChallengeResponse, Verified, WebhookRequest, idempotency_key, retained_headers
-from millrace.webhooks.authenticate import answer_question, authenticate_webhook, signed_question
+from millrace.signatures import (
+    ChallengeResponse,
+    SecretSource,
+    SignatureInvalid,
+    Verified,
+    WebhookRequest,
+    authenticate,
+    challenge,
+    handshake,
+    idempotency_key,
+    retained_headers,
+)
 from millrace.webhooks.endpoint import Ingress, WebhookEndpoint
 from millrace.webhooks.sync_commands import run_at_once
 
 DEFAULT_CONTENT_TYPE = "application/json"
 #: Bytes of headers that are kept with a message; they count towards its write units.
 KEPT_HEADER_BYTES = 4 * 1024
+#: `GET` is for the questions of some providers, and only where they ask one.
+ALLOWED = ("POST",)
 
 
 class IngressOutcome(StrEnum):
@@ -112,3 +125,48 @@ def _own_key(endpoint: WebhookEndpoint, request: WebhookRequest, proof: Verified
     if endpoint.scheme is None or proof is None:
         return f"unsigned:sha256:{hashlib.sha256(request.body).hexdigest()}"
     return idempotency_key(endpoint.scheme, request, proof)
+
+
+def answer_question(
+    endpoint: WebhookEndpoint, request: WebhookRequest, secrets: SecretSource, now: int
+) -> ChallengeResponse:
+    """The answer to a provider's unsigned GET. Raises MethodNotAllowed where that is no question of its provider."""
+    scheme = endpoint.scheme
+    if request.method != "GET" or scheme is None or scheme.challenge is None or scheme.challenge.signed:
+        raise MethodNotAllowed(request.method, ALLOWED)
+    moment = datetime.fromtimestamp(now / 1000, UTC)
+    tokens = endpoint.webhook.tokens_at(moment)
+    references = tokens or endpoint.webhook.secrets_at(moment)
+
+    def ask() -> ChallengeResponse | None:
+        found = secrets.resolve(references)
+        return handshake(scheme, request, found, now, found if tokens else ())
+
+    try:
+        answer = ask()
+    except SignatureInvalid as refused:
+        if not (refused.reason.may_be_rotation and secrets.refresh(references)):
+            raise
+        answer = ask()
+    if answer is None:
+        raise MethodNotAllowed(request.method, ALLOWED)
+    return answer
+
+
+def authenticate_webhook(
+    endpoint: WebhookEndpoint, request: WebhookRequest, secrets: SecretSource, now: int
+) -> Verified | None:
+    """The proof that the provider sent this; None where the definition lets anybody call."""
+    if endpoint.scheme is None:
+        return None
+    references = endpoint.webhook.secrets_at(datetime.fromtimestamp(now / 1000, UTC))
+    return authenticate(endpoint.scheme, request, secrets, references, now)
+
+
+def signed_question(
+    endpoint: WebhookEndpoint, request: WebhookRequest, proof: Verified | None
+) -> ChallengeResponse | None:
+    """The answer to a provider's signed challenge; None for an event."""
+    if endpoint.scheme is None or proof is None:
+        return None
+    return challenge(endpoint.scheme, request, proof)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from millrace.admission.typed_message import ParseBody, typed_draft
+from millrace.admission.admit import ParseBody, typed_draft
 from millrace.definitions import TargetKind, WebhookDefinition
 from millrace.model.errors import MillraceError
 from millrace.model.message import Draft

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.admission.typed_message import typed_message
+from millrace.admission.admit import typed_message
 from millrace.definitions import QueueDefinition, Target, TargetKind
 from millrace.model.errors import ExpressionFailed, InvalidMessage
 from millrace.worker.breaker import Breakers

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millrace.admission.typed_message import SOURCE_IP, typed_draft, typed_message
+from millrace.admission.admit import SOURCE_IP, typed_draft, typed_message
 from millrace.definitions.message_type import RecordType, read_message_type
 from millrace.model.errors import InvalidMessage
 from millrace.model.message import Draft
