@@ -36,6 +36,7 @@ $(eval $(call environment,.venv-spark4,$(LOCKS)/spark4.txt,pyproject.toml,$(call
 $(eval $(call environment,.venv-ministack,$(LOCKS)/ministack.txt,,true))
 $(eval $(call environment,.venv-sam,$(LOCKS)/sam.txt,,true))
 $(eval $(call environment,.venv-checkov,$(LOCKS)/checkov.txt,,true))
+$(eval $(call environment,.venv-clients,$(LOCKS)/clients.txt,,true))
 
 node_modules/.installed: package-lock.json infra/local/engines.py | $(UV)
 	@UV=$(UV) $(PYTHON) infra/local/engines.py
@@ -57,6 +58,7 @@ lock: | $(UV)  ## write every lock again; versions stay as they are (ARGS=--upgr
 	$(COMPILE) --all-extras pyproject.toml --override $(LOCKS)/spark4.in -o $(LOCKS)/spark4.txt
 	$(COMPILE) --extra admin --extra cli --extra local --extra setup pyproject.toml -o $(LOCKS)/run.txt
 	$(COMPILE) $(LOCKS)/checkov.in -o $(LOCKS)/checkov.txt
+	$(COMPILE) $(LOCKS)/clients.in -o $(LOCKS)/clients.txt
 	$(COMPILE) $(LOCKS)/engines.in -o $(LOCKS)/engines.txt
 	$(COMPILE) $(LOCKS)/ministack.in -o $(LOCKS)/ministack.txt
 	$(COMPILE) $(LOCKS)/sam.in -o $(LOCKS)/sam.txt
@@ -78,7 +80,7 @@ deploy: build  ## deploy to AWS, with the defaults of samconfig.toml
 
 ## -- proof ------------------------------------------------------------------------------------------------
 
-.PHONY: test check unit bench costs hammer soak load chaos checkov deploy-test spark-test spark4-test
+.PHONY: test check unit bench costs hammer soak load chaos checkov clients-test deploy-test spark-test spark4-test
 test: check unit  ## all checks and tests: what CI runs
 
 check: install  ## formatting, lint, types, import directions, definitions
@@ -126,6 +128,9 @@ spark-test: install engines  ## all tests of the bulk job on Spark 3.5, as Glue 
 
 spark4-test: .venv-spark4/.installed engines  ## the same on the newest Spark 4
 	@.venv-spark4/bin/pytest tests/spark -m '' $(ARGS)
+
+clients-test: install engines .venv-clients/.installed  ## clients generated from infra/openapi.json, in TypeScript and Python, against the functions
+	@$(BIN)/pytest tests/generated_clients -m clients -n 0 $(ARGS)
 
 deploy-test: install engines ministack .venv-sam/.installed  ## a real `sam deploy` onto MiniStack, and the stack under awslambdaric
 	@$(BIN)/pytest tests/infra/deploy tests/infra/local -m deploy $(ARGS)
