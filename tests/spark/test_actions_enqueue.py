@@ -11,6 +11,7 @@ import pytest
 
 from millrace.engine.claim import claim
 from millrace.engine.finish import ack
+from millrace.engine.status import MessageStatus, status
 from tests.faults.proxy import BatchFault, FaultyEngine
 from tests.spark.conftest import Desk, Ran, tally
 
@@ -108,10 +109,25 @@ def test_the_queue_s_own_type_and_filter_decide(desk: Desk) -> None:
         {"id": "a", "amount": 1, "kind": "sale"},
     ]
     ran = desk.run("--source", desk.lines("rows.jsonl", rows), queue="Typed")
-    assert ran.counts == {"inserted": 1, "duplicate": 1, "rejected": 2}
-    reasons = " ".join(reject["reason"] for reject in ran.rejects())
-    assert "amount: expected an int" in reasons
-    assert "filter leaves it out" in reasons
+    assert ran.counts == {"inserted": 1, "duplicate": 1, "filtered": 1, "rejected": 1}
+    (reject,) = ran.rejects()
+    assert "amount: expected an int" in reject["reason"]
+    (left_out,) = [row["message_id"] for row in ran.outcomes() if row["outcome"] == "filtered"]
+    assert status(desk.queue("Typed"), left_out).status is MessageStatus.FILTERED
+    found = desk.run("--source", desk.lines("rows.jsonl", rows), "--action", "reconcile", queue="Typed")
+    assert found.counts == {"queued": 2, "filtered": 1, "rejected": 1}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_columns_are_brought_to_the_declared_types_or_rejected(desk: Desk, spark: Any, kind: str) -> None:
+    rows = [("a", "4388", "sale"), ("b", "much", "sale"), ("17", "-5", "sale")]
+    frame = spark.createDataFrame(rows, "id string, amount string, kind string")
+    getattr(frame.write.option("header", "true"), kind)(str(desk.folder / kind))
+    ran = desk.run("--source", str(desk.folder / kind), "--format", kind, queue="Typed")
+    assert ran.counts == {"inserted": 2, "rejected": 1}
+    bodies = [json.loads(m.body.data) for m in desk.messages([e.id for e in desk.entries("Typed")]).values()]
+    assert {(body["id"], body["amount"]) for body in bodies} == {("a", 4388), ("17", -5)}
 
 
 @pytest.mark.spark

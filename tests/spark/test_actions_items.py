@@ -154,7 +154,7 @@ def test_replay_by_filter_once_for_each_run(desk: Desk) -> None:
     origins = {message.origin for message in desk.messages(list(replayed)).values()}
     assert origins == {dead_letter.message.id for dead_letter in dead_letters if dead_letter.replay_job}
 
-    # The same letters from an export: the same run has replayed them, another run does it again.
+    # The same dead letters from an export: the same run has replayed them, another run does it again.
     folder = desk.folder / "export" / "data"
     folder.mkdir(parents=True)
     with gzip.open(folder / "part.json.gz", "wt") as file:

@@ -29,8 +29,8 @@ class Spending:
     """What a task has written so far, as DynamoDB charges it."""
 
     units: float = 0.0
-    throttled: int = 0  #: statements that were turned away
-    waited_s: float = 0.0  #: for the pace's sake, over all threads
+    throttled: int = 0  #: statements that the table throttled
+    waited_s: float = 0.0  #: for the rate's sake, over all threads
 
 
 class AdaptiveThrottle:
@@ -80,7 +80,7 @@ class AdaptiveThrottle:
                 self._free_at += units / self._rate
 
     def throttled(self, statements: int) -> None:
-        """The table turned statements away."""
+        """The table throttled statements."""
         with self._lock:
             now = self._monotonic()
             self.spending.throttled += statements

@@ -33,7 +33,7 @@ class MeteredClient:
         return self._paced("delete_item", 1, 1, **request)
 
     def _paced(self, operation: str, expected: int, writes: int, **request: Any) -> dict[str, Any]:
-        """Wait for the pace, send, and tell it what came back: what was charged and what was turned away."""
+        """Wait for the throttle, send, and report what came back: what was charged and what was throttled."""
         throttle = self.throttle
         throttle.take(expected)
         try:
