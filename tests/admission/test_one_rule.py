@@ -26,8 +26,8 @@ from millrace.signatures import SecretSource, WebhookRequest
 from millrace.spark.row_mapping import Shape, shape_batches
 from millrace.spark.rows import COPIES, READ, unpack
 from millrace.spark.writer import Writer, Writing
+from millrace.stores.memory.admin import MemoryTokens
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
-from millrace.stores.memory.tokens import MemoryTokens
 from millrace.webhooks import Ingress, serve
 from millrace.worker.controls import Reject
 from millrace.worker.targets.chain import QueueDelivery

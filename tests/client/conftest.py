@@ -17,9 +17,8 @@ from millrace.http.routes import Api
 from millrace.openapi import V1_ROUTES
 from millrace.pull.dispatcher import SHARED, Dispatcher
 from millrace.pull.service import PullService
-from millrace.stores.memory.admin import MemoryAdminJobs, MemoryAuditLog
+from millrace.stores.memory.admin import MemoryAdminJobs, MemoryAuditLog, MemoryTokens
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
-from millrace.stores.memory.tokens import MemoryTokens
 from tests.pull.calling import DEFINITIONS, EVERY_SCOPE
 from tests.pull.virtual_time import VirtualTime
 

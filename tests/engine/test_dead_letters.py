@@ -6,7 +6,6 @@ import pytest
 
 from millrace.engine.claim import body_of, claim
 from millrace.engine.dead_letters import (
-    body_of_dead_letter,
     get_dead_letter,
     list_dead_letters,
     purge_dead_letter,
@@ -17,6 +16,7 @@ from millrace.engine.finish import RunFailure, ack, nack
 from millrace.engine.inspect import list_claims, list_entries
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, status
+from millrace.model.body import read_body
 from millrace.model.errors import InvalidCursor, InvalidField, NotFound
 from millrace.model.message import DeadLetterFilter, DeadLetterReason, Draft
 from millrace.model.queue_spec import RetryPolicy
@@ -51,7 +51,7 @@ def test_a_dead_letter_is_the_whole_message(bench: Bench, queue: Queue) -> None:
     (dead_letter,) = list_dead_letters(queue).items
     again = get_dead_letter(queue, dead_letter.sk)
     assert again == dead_letter
-    assert body_of_dead_letter(queue, again) == b"body 0"
+    assert read_body(again.message.body, queue.runtime.blobs) == b"body 0"
     assert (again.message.headers, again.message.correlation_id, again.project) == ({"x-n": "0"}, "c-0", "a")
     assert (again.failed_at, again.error_type, again.error) == (bench.clock(), "HttpError", "status 500")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from millrace.model.ids import Orders, key_group, keyed_message_id, random_token, spread
+from millrace.model.ids import Orders, keyed_message_id, random_token
 
 
 def test_an_idempotency_key_has_one_id_in_its_queue() -> None:
@@ -33,8 +33,3 @@ def test_a_batch_longer_than_the_counter_keeps_its_order() -> None:
     orders = Orders(lambda: 7, os.urandom)
     made = [orders.next() for _ in range(0x1002)]
     assert made == sorted(made)
-
-
-def test_shards_and_groups_are_stable() -> None:
-    assert key_group("order-1") == f"{spread('order-1'):010x}"
-    assert spread("order-1") == spread("order-1") != spread("order-2")

@@ -6,11 +6,13 @@ from millrace.model.keys import (
     READY,
     due_now,
     group_of,
+    key_group,
     order_of,
     owner_of,
     partition,
     ready_place,
     sequence_order,
+    spread,
     waiting_place,
 )
 from millrace.model.queue_spec import Ordering, QueueSpec
@@ -43,3 +45,8 @@ def test_what_is_due_is_within_the_bound_of_now() -> None:
 
 def test_a_partition_names_its_tenant_and_queue() -> None:
     assert owner_of(partition("tenant", "Jobs", 3)) == ("tenant", "Jobs")
+
+
+def test_shards_and_groups_are_stable() -> None:
+    assert key_group("order-1") == f"{spread('order-1'):010x}"
+    assert spread("order-1") == spread("order-1") != spread("order-2")

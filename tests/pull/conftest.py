@@ -16,8 +16,8 @@ from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.interface import Store
+from millrace.stores.memory.admin import MemoryTokens
 from millrace.stores.memory.queue import MemoryBlobs
-from millrace.stores.memory.tokens import MemoryTokens
 from tests.pull.calling import DEFINITIONS, Caller
 from tests.pull.stack import Stack, running
 

@@ -7,8 +7,8 @@ from millrace.engine.enqueue import enqueue
 from millrace.engine.queue import Runtime
 from millrace.model.message import Draft
 from millrace.pull.service import PullService
+from millrace.stores.memory.admin import MemoryTokens
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
-from millrace.stores.memory.tokens import MemoryTokens
 from tests.pull.calling import DEFINITIONS
 
 

@@ -19,8 +19,7 @@ from millrace.aws.blobs import S3Blobs
 from millrace.model.body import Blobs
 from millrace.model.clock import Clock
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
-from millrace.stores.dynamodb.minimal_client import MinimalClient
-from millrace.stores.dynamodb.signing import Credentials
+from millrace.stores.dynamodb.minimal_client import Credentials, MinimalClient
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.interface import Store

@@ -19,6 +19,8 @@ from millrace.model.message import (
     Result,
     WorkflowState,
 )
+from millrace.model.queue_state import QueueState
+from millrace.stores.interface import Store
 from tests.conftest import NOON
 
 LEASE = 30_000
@@ -137,3 +139,8 @@ def claimed(entry: Entry, by: str = "mine", *, now: int = NOON, lease: int = LEA
 
 def all_claimed(entries: Iterable[Entry], by: str = "mine", *, now: int = NOON, lease: int = LEASE) -> list[Entry]:
     return [claimed(entry, by, now=now, lease=lease) for entry in entries]
+
+
+def queue_states(store: Store, tenant: str) -> list[QueueState]:
+    """The states of a tenant's queues, in the order in which the store lists them."""
+    return [state for state in store.list_all_queue_states() if state.tenant == tenant]

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.engine.drafts import KEY_BYTES, LABEL_BYTES, PROJECT_BYTES
-from millrace.model.ids import key_group
-from millrace.model.keys import partition, priority_prefix
+from millrace.model.keys import key_group, partition, priority_prefix
 from millrace.model.message import Entry, Place
 
 

@@ -286,7 +286,7 @@ def test_reads_without_an_answer_raise(faulty: StoreOnFaultyClient, samples: Sam
         lambda: faulty.get_records("m"),
         lambda: faulty.get_location("m"),
         lambda: faulty.get_queue_state("t", "q"),
-        lambda: faulty.list_queue_states("t"),
+        lambda: faulty.list_all_queue_states(),
         lambda: faulty.read_dead_letters("t", "q", "", "~", 5),
         lambda: faulty.get_dead_letter("t", "q", "k"),
         lambda: faulty.take_credits("t", "q", CreditRequest(1, 5, NOON)),

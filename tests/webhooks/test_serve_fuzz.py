@@ -10,8 +10,7 @@ import pytest
 
 from millrace.engine.queue import Runtime
 from millrace.stores.dynamodb.client import TableNames
-from millrace.stores.dynamodb.minimal_client import MinimalClient
-from millrace.stores.dynamodb.signing import Credentials
+from millrace.stores.dynamodb.minimal_client import Credentials, MinimalClient
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from millrace.webhooks import Ingress, serve

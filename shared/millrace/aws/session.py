@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import boto3
 
-from millrace.stores.dynamodb.minimal_client import minimal_client
-from millrace.stores.dynamodb.signing import Credentials
+from millrace.stores.dynamodb.minimal_client import Credentials, minimal_client
 
 if TYPE_CHECKING:
     from millrace.stores.dynamodb.client import AnyClient

@@ -51,10 +51,6 @@ def get_dead_letter(queue: Queue, dead_letter_id: str) -> DeadLetter:
     return dead_letter
 
 
-def body_of_dead_letter(queue: Queue, dead_letter: DeadLetter) -> bytes:
-    return read_body(dead_letter.message.body, queue.runtime.blobs)
-
-
 def replay(queue: Queue, dead_letter: DeadLetter, job: str) -> Receipt:
     """Enqueue a dead letter again, as a new message that points to its origin and keeps its correlation id.
 

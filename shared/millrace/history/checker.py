@@ -267,8 +267,3 @@ def _ended_at(life: _Life) -> int:
 
 def _shown(records: Iterable[HistoryRecord]) -> str:
     return ", ".join(f"{r.event} version {r.version} by {r.owner or '?'} at {r.at}" for r in records)
-
-
-def count_events(records: Iterable[HistoryRecord]) -> Counter[HistoryEvent]:
-    """How often each thing happened."""
-    return Counter(record.event for record in records)

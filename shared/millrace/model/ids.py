@@ -1,10 +1,10 @@
-"""Names that the queue makes up: message ids, orders, nonces, tokens, shards."""
+"""Names that the queue makes up: message ids, orders, nonces, tokens."""
 
 from __future__ import annotations
 
 import threading
 from base64 import b32encode, urlsafe_b64encode
-from hashlib import blake2b, sha256
+from hashlib import sha256
 
 from millrace.model.clock import Clock, Entropy
 
@@ -23,16 +23,6 @@ def keyed_message_id(tenant: str, queue: str, idempotency_key: str) -> str:
 def random_token(entropy: Entropy) -> str:
     """A fresh nonce or claim token: 128 bits, never derived from any input."""
     return urlsafe_b64encode(entropy(16)).rstrip(b"=").decode()
-
-
-def spread(text: str) -> int:
-    """A stable number for `text`, even over its range: chooses shards and key groups."""
-    return int.from_bytes(blake2b(text.encode(), digest_size=5).digest(), "big")
-
-
-def key_group(key: str) -> str:
-    """Where the entries of one key lie together. Two keys may share a group; they then take turns as one."""
-    return f"{spread(key):010x}"
 
 
 class Orders:

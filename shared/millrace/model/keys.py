@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from millrace.model.ids import key_group, spread
+from hashlib import blake2b
+
 from millrace.model.message import Place
 from millrace.model.queue_spec import MAX_PRIORITY, Ordering, QueueSpec
 
@@ -71,3 +72,13 @@ def due_now(now: int) -> str:
 def may_set_priority(ordering: Ordering) -> bool:
     """In an ordered queue arrival alone decides; a priority would break the promise."""
     return not ordering.ordered
+
+
+def spread(text: str) -> int:
+    """A stable number for `text`, even over its range: chooses shards and key groups."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=5).digest(), "big")
+
+
+def key_group(key: str) -> str:
+    """Where the entries of one key lie together. Two keys may share a group; they then take turns as one."""
+    return f"{spread(key):010x}"

@@ -132,8 +132,6 @@ class Store(Protocol):
 
     def get_queue_state(self, tenant: str, queue: str) -> QueueState: ...
 
-    def list_queue_states(self, tenant: str) -> list[QueueState]: ...
-
     def list_all_queue_states(self) -> list[QueueState]:
         """Every queue of every tenant that was ever used: for the sweep."""
 

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from millrace.stores.dynamodb.counters import QUEUES
 from millrace.stores.dynamodb.items import Item
-from millrace.stores.dynamodb.queue_state_items import QUEUES
 from tests.stores.sizes import item_bytes
 
 READS = {"GetItem", "Query", "BatchGetItem"}

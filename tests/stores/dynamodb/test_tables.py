@@ -11,7 +11,7 @@ from pynamodb.models import Model
 
 from millrace.model.message import Body
 from millrace.model.queue_state import BreakerState, Slot
-from millrace.stores.dynamodb import dead_letters, items, queue_state_items, tables
+from millrace.stores.dynamodb import counters, dead_letters, items, tables
 from tests.stores.samples import Samples, claimed
 
 SAMPLES = Samples("tenant")
@@ -30,7 +30,7 @@ SPELLED: dict[type[Model], dict[str, str]] = {
     tables.MessageItem: both(items.message_item(INLINE), items.message_item(IN_BLOB)),
     tables.LocationItem: both(items.location_item(SAMPLES.moved(ENTRY)[1])),
     tables.ResultItem: both(items.result_item(SAMPLES.result("m"))),
-    tables.SlotItem: both(queue_state_items.slot_item("t", "q", Slot(1, "token", 2))),
+    tables.SlotItem: both(counters.slot_item("t", "q", Slot(1, "token", 2))),
     tables.WorkflowStateItem: both(items.workflow_state_item("m", SAMPLES.workflow_state())),
     tables.DeadLetterItem: both(
         dead_letters.dead_letter_item(SAMPLES.dead_letter(INLINE)),
@@ -69,14 +69,14 @@ def test_queue_state_is_read_from_the_attributes_of_its_model() -> None:
     """Every attribute of the model comes back as a field of its own; the rest are counters and circuit breakers."""
     named = {a.attr_name: a.attr_type for a in tables.QueueStateItem.get_attributes().values()}.items()
     item = {name: {kind: str(number)} for number, (name, kind) in enumerate(sorted(named)) if name not in ("pk", "sk")}
-    state = queue_state_items.queue_state_of(item, "t", "q")
+    state = counters.queue_state_of(item, "t", "q")
     plain = [str(getattr(state, field.name)) for field in fields(state) if field.name not in ("tenant", "queue")]
     assert sorted(value for value in plain if value != "{}") == sorted(next(iter(v.values())) for v in item.values())
 
 
 def test_counters_and_circuit_breakers_of_a_queue_state_are_attributes_by_name() -> None:
-    item = {queue_state_items.counter(kind, 7): {"N": str(number)} for number, kind in enumerate("gaed")}
-    item[queue_state_items.BREAKER + "http Orders"] = {"S": queue_state_items.breaker_text(BreakerState(5, 2))}
-    state = queue_state_items.queue_state_of(item, "t", "q")
+    item = {counters.counter(kind, 7): {"N": str(number)} for number, kind in enumerate("gaed")}
+    item[counters.BREAKER + "http Orders"] = {"S": counters.breaker_text(BreakerState(5, 2))}
+    state = counters.queue_state_of(item, "t", "q")
     assert (state.grants, state.arrivals, state.endings, state.dead_days) == ({7: 0}, {7: 1}, {7: 2}, {7: 3})
     assert state.breakers == {"http Orders": BreakerState(5, 2)}

@@ -9,22 +9,15 @@ from millrace.model.errors import StoreUnavailable
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.conditions import Condition, at_most, counter_is, equal, holds_token, missing, value_of
-from millrace.stores.dynamodb.queue_state_items import (
-    BREAKER,
-    QUEUES,
-    breaker_text,
-    counter,
-    queue_state_key,
-    queue_state_of,
-    slot_item,
-    slot_key,
-    slot_of,
-    slots_pk,
-)
+from millrace.stores.dynamodb.items import Item, int_in, number, text_in
 from millrace.stores.dynamodb.reads import get_item, query_all
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
 from millrace.stores.dynamodb.writes import delete, put, update
 from millrace.stores.interface import Full
+
+QUEUES = "QUEUES"
+#: An open circuit breaker is an attribute of the queue's state, named by this and its target.
+BREAKER = "open "
 
 
 def _of_minutes(minutes: tuple[int, ...]) -> list[str]:
@@ -94,14 +87,8 @@ class Counters:
         item = get_item(self._calls, self._names.queue, queue_state_key(tenant, queue))
         return queue_state_of(item or {}, tenant, queue)
 
-    def list_queue_states(self, tenant: str) -> list[QueueState]:
-        return self._list(f"{tenant}#")
-
     def list_all_queue_states(self) -> list[QueueState]:
-        return self._list()
-
-    def _list(self, prefix: str = "") -> list[QueueState]:
-        items = query_all(self._calls, self._names.queue, QUEUES, prefix)
+        items = query_all(self._calls, self._names.queue, QUEUES)
         return [queue_state_of(item, *item["sk"]["S"].split("#", 1)) for item in items]
 
     def set_paused(self, tenant: str, queue: str, at: int, by: str) -> QueueState:
@@ -166,3 +153,71 @@ class Counters:
         write = update(self._names.queue, key, condition, sets=sets or {}, adds=amounts, removes=removes)
         answer = self._calls.send("update_item", repeatable=repeatable, **write.request(), ReturnValues="ALL_NEW")
         return queue_state_of(answer["Attributes"], tenant, queue)
+
+
+def queue_state_key(tenant: str, queue: str) -> Item:
+    return {"pk": {"S": QUEUES}, "sk": {"S": f"{tenant}#{queue}"}}
+
+
+def queue_state_of(item: Mapping[str, Any], tenant: str, queue: str) -> QueueState:
+    """Counters by minute or day are attributes of their own, named by a letter and the number: see `counter`."""
+    counted: dict[str, dict[int, int]] = {kind: {} for kind in "gaed"}
+    for name, value in item.items():
+        if name[0] in counted and name[1:].isdigit():
+            counted[name[0]][int(name[1:])] = int(value["N"])
+    return QueueState(
+        tenant,
+        queue,
+        depth=int_in(item, "depth"),
+        sequence=int_in(item, "sequence"),
+        returned=int_in(item, "returned"),
+        epoch=int_in(item, "epoch"),
+        paused_at=int_in(item, "paused"),
+        paused_by=text_in(item, "paused_by"),
+        arrived=int_in(item, "arrived"),
+        done=int_in(item, "done"),
+        failed=int_in(item, "failed"),
+        dead=int_in(item, "dead"),
+        grants=counted["g"],
+        arrivals=counted["a"],
+        endings=counted["e"],
+        dead_days=counted["d"],
+        pace_at=int_in(item, "pace"),
+        repaired_at=int_in(item, "repaired"),
+        breakers={
+            name.removeprefix(BREAKER): BreakerState(*map(int, value["S"].split("/")))
+            for name, value in item.items()
+            if name.startswith(BREAKER)
+        },
+    )
+
+
+def breaker_text(breaker: BreakerState) -> str:
+    return f"{breaker.until}/{breaker.level}"
+
+
+def slots_pk(tenant: str, queue: str) -> str:
+    return f"S#{tenant}#{queue}"
+
+
+def slot_key(tenant: str, queue: str, number: int) -> Item:
+    return {"pk": {"S": slots_pk(tenant, queue)}, "sk": {"S": f"{number:04d}"}}
+
+
+def slot_item(tenant: str, queue: str, slot: Slot) -> Item:
+    """It may be forgotten a day after it ran out: whoever needs it again writes it anew."""
+    return {
+        **slot_key(tenant, queue, slot.number),
+        "token": {"S": slot.token},
+        "until": number(slot.until),
+        "ttl": number(slot.until // 1000 + 86_400),
+    }
+
+
+def slot_of(item: Mapping[str, Any]) -> Slot:
+    return Slot(int(item["sk"]["S"]), text_in(item, "token"), int_in(item, "until"))
+
+
+def counter(kind: str, number: int) -> str:
+    """The attribute that counts grants (g), arrivals (a), endings (e) of a minute, or dead letters (d) of a day."""
+    return f"{kind}{number}"

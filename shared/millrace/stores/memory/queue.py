@@ -214,10 +214,6 @@ class MemoryStore:
         with self._lock:
             return self.states.get((tenant, queue), QueueState(tenant, queue))
 
-    def list_queue_states(self, tenant: str) -> list[QueueState]:
-        with self._lock:
-            return [state for (owner, _), state in sorted(self.states.items()) if owner == tenant]
-
     def list_all_queue_states(self) -> list[QueueState]:
         with self._lock:
             return [state for _, state in sorted(self.states.items())]

@@ -8,7 +8,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as SdkCredentials
 
-from millrace.stores.dynamodb.signing import CONTENT_TYPE, Credentials, Signer
+from millrace.stores.dynamodb.minimal_client import CONTENT_TYPE, Credentials, Signer
 
 
 class _At(SigV4Auth):
