@@ -25,6 +25,8 @@ from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.interface import Store
 from millrace.stores.memory.queue import MemoryBlobs
 from tests.faults.client import FaultyClient, StoreOnFaultyClient
+from tests.performance.simulation.dynamodb import SimulatedDynamoDB
+from tests.performance.simulation.virtual_time import VirtualTime
 from tests.stores.samples import Samples
 
 if TYPE_CHECKING:
@@ -91,7 +93,14 @@ def minimal_store(minimal_dynamo: MinimalClient, tables: TableNames, clock: Cloc
     return DynamoStore(minimal_dynamo, tables, clock=clock)
 
 
-@pytest.fixture(params=["memory", "dynamodb", "minimal", "ministack"])
+@pytest.fixture
+def simulated_store(clock: Clock) -> DynamoStore:
+    """The model of DynamoDB that the simulation runs on, without its limits: what it answers must be right first."""
+    client: Any = SimulatedDynamoDB(VirtualTime(), limits=False)
+    return DynamoStore(client, TableNames("queue", "dead-letters"), clock=clock)
+
+
+@pytest.fixture(params=["memory", "dynamodb", "minimal", "ministack", "simulated"])
 def store(request: pytest.FixtureRequest) -> Store:
     """Every implementation in turn: whatever holds on one holds on all."""
     found: Store = request.getfixturevalue(f"{request.param.replace('dynamodb', 'dynamo')}_store")
