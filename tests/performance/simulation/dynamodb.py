@@ -181,12 +181,16 @@ class SimulatedDynamoDB:
         if not partition:
             return
         values = request["ExpressionAttributeValues"]
-        low, high, inclusive = _range(request["KeyConditionExpression"], request.get("ExpressionAttributeNames", {}), values)
+        low, high, inclusive = _range(
+            request["KeyConditionExpression"], request.get("ExpressionAttributeNames", {}), values
+        )
         backwards = request.get("ScanIndexForward") is False
         start = request.get("ExclusiveStartKey")
         if start is not None:
             after = start["sk"]["S"]
-            low, high, inclusive = (low, after, (inclusive[0], False)) if backwards else (after, high, (False, inclusive[1]))
+            low, high, inclusive = (
+                (low, after, (inclusive[0], False)) if backwards else (after, high, (False, inclusive[1]))
+            )
         for sk in list(partition.irange(low, high, inclusive=inclusive, reverse=backwards)):
             item = partition.get(sk)
             if item is not None:
@@ -392,7 +396,9 @@ def _place(table: str, key: Item) -> Key:
     return table, key["pk"]["S"], key["sk"]["S"]
 
 
-_SK = re.compile(r"(?:sk|#\w+) BETWEEN (:\w+) AND (:\w+)|begins_with ?\((?:sk|#\w+), (:\w+)\)|(?:sk|#\w+) (<=|>=|<|>|=) (:\w+)")
+_SK = re.compile(
+    r"(?:sk|#\w+) BETWEEN (:\w+) AND (:\w+)|begins_with ?\((?:sk|#\w+), (:\w+)\)|(?:sk|#\w+) (<=|>=|<|>|=) (:\w+)"
+)
 
 
 def _range(text: str, _names: Any, values: Any) -> tuple[str | None, str | None, tuple[bool, bool]]:

@@ -127,7 +127,9 @@ class _Parser:
                 raise NotImplementedError(self._text)
             high = self._next()
             return lambda item, values: (
-                item is not None and compare(item.get(name), ">=", values[low]) and compare(item.get(name), "<=", values[high])
+                item is not None
+                and compare(item.get(name), ">=", values[low])
+                and compare(item.get(name), "<=", values[high])
             )
         value = self._next()
         if operator not in _COMPARE or not value.startswith(":"):
@@ -163,8 +165,7 @@ def _update(text: str, names: tuple[tuple[str, str], ...]) -> tuple[Change, ...]
     changes: list[Change] = []
     for clause in re.finditer(r"(SET|ADD|REMOVE|DELETE)\s+(.*?)(?=\s+(?:SET|ADD|REMOVE|DELETE)\s|$)", text, re.DOTALL):
         verb, body = clause[1], clause[2]
-        for part in body.split(","):
-            changes.append(_part(verb, part.strip(), known, text))
+        changes += [_part(verb, part.strip(), known, text) for part in body.split(",")]
     if not changes:
         raise NotImplementedError(f"the model does not know this update: {text!r}")
     return tuple(changes)

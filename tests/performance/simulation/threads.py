@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent import futures
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -158,14 +159,56 @@ def classes_for(time: VirtualTime) -> dict[str, Any]:
 
             time.wait(register)
 
-    return {"Lock": Lock, "RLock": Lock, "Condition": Condition, "Event": Event, "Thread": Thread}
+    class ThreadPoolExecutor:
+        """As much of the pool as the library uses: `map`, which raises the first error."""
+
+        def __init__(self, max_workers: int, thread_name_prefix: str = "pool") -> None:
+            self._count = max_workers
+            self._name = thread_name_prefix
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            return None
+
+        def map(self, function: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
+            given = list(enumerate(values))
+            found: dict[int, Any] = {}
+            errors: list[Exception] = []
+
+            def work() -> None:
+                while given:
+                    number, value = given.pop(0)
+                    try:
+                        found[number] = function(value)
+                    except Exception as error:  # noqa: BLE001 (raised again below, as a pool's `map` does)
+                        errors.append(error)
+
+            threads = [Thread(target=work, name=self._name) for _ in range(min(self._count, len(given)))]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            if errors:
+                raise errors[0]
+            return [found[number] for number in sorted(found)]
+
+    return {
+        "Lock": Lock,
+        "RLock": Lock,
+        "Condition": Condition,
+        "Event": Event,
+        "Thread": Thread,
+        "ThreadPoolExecutor": ThreadPoolExecutor,
+    }
 
 
 @contextmanager
 def virtual_threads(time: VirtualTime) -> Iterator[None]:
     """Swap the classes into every module of the library that uses them. Import what is to run before."""
     classes = classes_for(time)
-    real = {name: getattr(threading, name) for name in classes}
+    real = {name: getattr(threading, name, None) or getattr(futures, name) for name in classes}
     stand_in = SimpleNamespace(**{**vars(threading), **classes})
     swapped: list[tuple[Any, str, Any]] = []
     for module in [module for name, module in sys.modules.items() if name.startswith("millrace")]:

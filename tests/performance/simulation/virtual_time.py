@@ -18,11 +18,21 @@ NOON = 1_800_000_000_000.0
 
 
 @dataclass(eq=False)
+class Process:
+    """Tasks that live and die together: a Lambda instance, a container."""
+
+    name: str
+    tasks: list[Task] = field(default_factory=list)
+    dead: bool = False
+
+
+@dataclass(eq=False)
 class Task:
     """Something that runs in virtual time."""
 
     name: str
     glet: greenlet
+    process: Process | None = None
     over: bool = False
     killed: bool = False
     error: BaseException | None = None
@@ -58,9 +68,15 @@ class VirtualTime:
         self._scheduled += 1
         heapq.heappush(self._due, (max(when, self.now), self._scheduled, call))
 
-    def spawn(self, name: str, work: Callable[[], Any], *, after_ms: float = 0.0) -> Task:
-        """Start a task."""
-        task = Task(name, greenlet(lambda: self._perform(task, work), self._hub))
+    def spawn(
+        self, name: str, work: Callable[[], Any], *, after_ms: float = 0.0, process: Process | None = None
+    ) -> Task:
+        """Start a task, in the process of whoever starts it unless another is named."""
+        process = process or (self.current.process if self.current else None)
+        task = Task(name, greenlet(lambda: self._perform(task, work), self._hub), process)
+        if process is not None:
+            process.tasks = [one for one in process.tasks if not one.over]
+            process.tasks.append(task)
         self.at(self.now + after_ms, lambda: self._switch_to(task))
         return task
 
@@ -124,6 +140,13 @@ class VirtualTime:
         task.over = task.killed = True
         for call in task.on_end:
             call()
+
+    def kill_process(self, process: Process) -> None:
+        """End every task of a process where it stands."""
+        process.dead = True
+        for task in process.tasks:
+            if not task.over:
+                self.kill(task)
 
     def run(self, until_ms: float | None = None) -> None:
         """Let time pass for `until_ms`, or until nothing is scheduled any more."""
