@@ -1,0 +1,86 @@
+"""The table of `make simulate`: loads on the real code over the model of AWS, in virtual time.
+
+python -m tests.performance.simulation.report [NAME …]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.table import Table
+
+from millrace.model.queue_spec import Ordering
+from tests.performance.simulation.scenarios import Figures, Scenario, ceiling, run
+
+LOADS = (
+    Scenario("steady, 1 worker", rate=200),
+    Scenario("steady, 10 workers", rate=200, workers=10),
+    Scenario("busy, 4 shards", rate=600, workers=4, shards=4),
+    Scenario("per key, 200 keys", rate=200, workers=2, ordering=Ordering.PER_KEY, keys=200),
+    Scenario("fifo", rate=20, ordering=Ordering.FIFO),
+    Scenario("a worker is killed", rate=100, workers=2, run_ms=200.0, kill_worker_at_s=5.0),
+)
+CEILINGS = (
+    Scenario("1 worker"),
+    Scenario("10 workers", workers=10),
+    Scenario("10 workers, 4 shards", workers=10, shards=4),
+    Scenario("per key, 2 workers, 200 keys", workers=2, ordering=Ordering.PER_KEY, keys=200),
+    Scenario("fifo", ordering=Ordering.FIFO),
+)
+BACKLOG, FIFO_BACKLOG = 3_000, 600
+
+
+def main(names: list[str]) -> int:
+    console = Console(width=max(150, Console().width))
+    loads = [(one, run(one)) for one in _chosen(LOADS, names)]
+    ceilings = [(one, ceiling(one, _backlog(one))) for one in _chosen(CEILINGS, names)]
+    if loads:
+        console.print(_table("Loads in virtual time", loads))
+    if ceilings:
+        console.print(_table(f"A backlog of {BACKLOG:,} (fifo: {FIFO_BACKLOG}), drained as fast as it goes", ceilings))
+    return 0
+
+
+def _chosen(scenarios: tuple[Scenario, ...], names: list[str]) -> list[Scenario]:
+    return [one for one in scenarios if not names or any(name in one.name for name in names)]
+
+
+def _backlog(scenario: Scenario) -> int:
+    return FIFO_BACKLOG if scenario.ordering is Ordering.FIFO else BACKLOG
+
+
+def _table(title: str, played: list[tuple[Scenario, Figures]]) -> Table:
+    """A column for each scenario, a row for each figure."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for scenario, _ in played:
+        table.add_column(scenario.name, justify="right")
+    for name, cell in ROWS.items():
+        table.add_row(name, *(cell(scenario, figures) for scenario, figures in played))
+    return table
+
+
+ROWS: dict[str, Callable[[Scenario, Figures], str]] = {
+    "sent a second": lambda one, _: f"{one.rate:,}",
+    "workers": lambda one, _: f"{one.workers}",
+    "shards": lambda one, _: f"{one.shards}",
+    "ordering": lambda one, _: one.ordering.value,
+    "accepted a second": lambda _, of: f"{of.accepted_per_s:,.0f}",
+    "done a second": lambda _, of: f"{of.done_per_s:,.0f}",
+    "receipt to start, p50 ms": lambda _, of: f"{of.p50_ms:,.0f}",
+    "receipt to start, p99 ms": lambda _, of: f"{of.p99_ms:,.0f}",
+    "receipt to start, longest ms": lambda _, of: f"{of.longest_ms:,.0f}",
+    "claim writes a win": lambda _, of: f"{of.claim_writes_a_win:.2f}",
+    "write units a message": lambda _, of: f"{of.write_units:.2f}",
+    "read units a message": lambda _, of: f"{of.read_units:.2f}",
+    "hottest partition, write units a second": lambda _, of: f"{of.hottest:,.0f}",
+    "requests throttled": lambda _, of: f"{of.throttled:,}",
+    "recovery after a kill, s": lambda _, of: "–" if of.recovery_ms is None else f"{of.recovery_ms / 1000:.1f}",
+    "USD a million (table)": lambda _, of: f"{of.usd_a_million:.2f}",
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,248 @@
+"""Loads on the real code over the model of AWS, and the figures that come of them.
+
+A scenario is decided by its settings and its seed: no wall clock is read, so its figures are the same on every
+machine and can be asserted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from millrace.engine.enqueue import enqueue_all
+from millrace.engine.queue import Queue, Runtime
+from millrace.model.errors import MillraceError
+from millrace.model.message import Draft
+from millrace.model.queue_spec import Ordering, QueueSpec
+from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.retrying_client import RetryingClient
+from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.interface import Applied
+from millrace.stores.memory.queue import MemoryBlobs
+from millrace.worker.context import Context
+from millrace.worker.worker import Worker, WorkerSettings
+from tests.performance.simulation.dynamodb import SimulatedDynamoDB
+from tests.performance.simulation.threads import virtual_threads
+from tests.performance.simulation.virtual_time import NOON, Process, VirtualTime
+
+TABLES = TableNames("queue", "dead-letters")
+TENANT = "t"
+#: List prices of us-east-1, on demand, in USD a million units.
+WRITE_PRICE, READ_PRICE = 0.625, 0.125
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A load on one queue."""
+
+    name: str
+    rate: int = 200  #: messages a second that are sent
+    seconds: float = 10.0
+    batch: int = 1  #: messages of one request of a sender
+    senders: int = 20
+    workers: int = 1
+    concurrency: int = 10  #: runs at once in each worker
+    shards: int = 1
+    ordering: Ordering = Ordering.UNORDERED
+    keys: int = 0
+    run_ms: float = 5.0  #: how long a handler takes
+    kill_worker_at_s: float | None = None
+    seed: int = 1
+
+
+@dataclass(slots=True)
+class Figures:
+    """What came of it."""
+
+    accepted: int
+    done: int
+    accepted_per_s: float
+    done_per_s: float
+    p50_ms: float  #: from the receipt to the start of the run
+    p99_ms: float
+    longest_ms: float
+    claim_writes_a_win: float
+    write_units: float  #: a message
+    read_units: float
+    hottest: float  #: write units of the busiest partition in its busiest second
+    throttled: int
+    recovery_ms: float | None  #: from the kill of a worker until all that it held was started again
+
+    @property
+    def usd_a_million(self) -> float:
+        return self.write_units * WRITE_PRICE + self.read_units * READ_PRICE
+
+
+class CountingStore(DynamoStore):
+    """The real store; counts claim writes and how many of them won."""
+
+    claim_writes = 0
+    claim_wins = 0
+
+    def claim_entries(self, claimed: Any, now: int) -> Any:
+        found = super().claim_entries(claimed, now)
+        CountingStore.claim_writes += len(claimed)
+        CountingStore.claim_wins += sum(isinstance(one, Applied) for one in found)
+        return found
+
+
+@dataclass
+class World:
+    """One run: its time, its tables, and what was seen."""
+
+    seed: int = 1
+    time: VirtualTime = field(init=False)
+    dynamodb: SimulatedDynamoDB = field(init=False)
+    accepted_at: dict[str, float] = field(default_factory=dict)
+    started_at: dict[str, list[float]] = field(default_factory=dict)
+    done_at: dict[str, float] = field(default_factory=dict)
+    blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
+
+    def __post_init__(self) -> None:
+        self.time = VirtualTime(self.seed)
+        self.dynamodb = SimulatedDynamoDB(self.time)
+
+    def runtime(self) -> Runtime:
+        """What one process has: a client and caches of its own."""
+        client: Any = self.dynamodb
+        rng = self.time.random
+        calls = RetryingClient(client, monotonic=self.time.monotonic, sleep=self.time.sleep, chance=rng.random)
+        store = CountingStore(client, TABLES, clock=self.time.clock, calls=calls)
+        return Runtime(store, self.blobs, clock=self.time.clock, entropy=rng.randbytes, chance=rng.random)
+
+    def handler(self, run_ms: float) -> Callable[[Context], None]:
+        """A handler that takes its time and notes when it started and ended."""
+
+        def handle(context: Context) -> None:
+            self.started_at.setdefault(context.message_id, []).append(self.time.now)
+            self.time.sleep_ms(run_ms)
+            self.done_at[context.message_id] = self.time.now
+
+        return handle
+
+    def waits(self) -> list[float]:
+        """From each receipt to the first start."""
+        return sorted(
+            max(0.0, self.started_at[one][0] - at) for one, at in self.accepted_at.items() if one in self.started_at
+        )
+
+
+@contextmanager
+def world(seed: int = 1) -> Iterator[World]:
+    """A world whose library runs in virtual time."""
+    CountingStore.claim_writes = CountingStore.claim_wins = 0
+    made = World(seed)
+    with virtual_threads(made.time):
+        yield made
+
+
+def send(one: World, queue: Queue, scenario: Scenario, number: int) -> None:
+    """One sender: its share of the rate, in requests of `batch` messages, each when its time has come."""
+    gap_ms = 1000 * scenario.senders * scenario.batch / scenario.rate
+    requests = int(scenario.seconds * 1000 / gap_ms)
+    begin = NOON + gap_ms * number / scenario.senders
+    for request in range(requests):
+        one.time.sleep_ms(begin + request * gap_ms - one.time.now)
+        drafts = [_draft(scenario, f"{number}-{request}-{n}") for n in range(scenario.batch)]
+        for answer in enqueue_all(queue, drafts):
+            if not isinstance(answer, MillraceError):
+                one.accepted_at[answer.message_id] = one.time.now
+
+
+def _draft(scenario: Scenario, name: str) -> Draft:
+    key = f"key-{hash_of(name) % scenario.keys}" if scenario.keys else ""
+    return Draft(b'{"n": 1}', idempotency_key=name, key=key)
+
+
+def hash_of(name: str) -> int:
+    """A spread that does not depend on the process, as `hash` does."""
+    return int.from_bytes(name.encode().rjust(8, b"0")[-8:], "big") * 2654435761 >> 7
+
+
+def work(one: World, spec: QueueSpec, scenario: Scenario) -> None:
+    """One worker process: drains again and again, as a container's does."""
+    queue = one.runtime().queue(TENANT, spec)
+    settings = WorkerSettings(concurrency=scenario.concurrency)
+    while True:
+        Worker(queue, one.handler(scenario.run_ms), settings=settings).run()
+
+
+def run(scenario: Scenario) -> Figures:
+    """Play a scenario to its end: until all that was accepted is done, or a minute after the last was sent."""
+    spec = QueueSpec("Jobs", ordering=scenario.ordering, shards=scenario.shards, max_concurrency=10_000)
+    with world(scenario.seed) as one:
+        for number in range(scenario.senders):
+            queue = one.runtime().queue(TENANT, spec)
+            one.time.spawn("sender", lambda queue=queue, number=number: send(one, queue, scenario, number))
+        processes = [Process(f"worker-{number}") for number in range(scenario.workers)]
+        for process in processes:
+            one.time.spawn(process.name, lambda: work(one, spec, scenario), process=process)
+        held = _kill(one, processes[0], scenario)
+        one.time.run(scenario.seconds * 1000)
+        one.time.run_until(lambda: len(one.done_at) >= len(one.accepted_at), 600_000)
+        return _figures(one, scenario, held)
+
+
+def _kill(one: World, process: Process, scenario: Scenario) -> dict[str, float]:
+    """Kill the first worker at its time; what it had started and not finished then."""
+    held: dict[str, float] = {}
+
+    def kill() -> None:
+        one.time.kill_process(process)
+        held.update({name: one.time.now for name in one.started_at if name not in one.done_at})
+
+    if scenario.kill_worker_at_s is not None:
+        one.time.at(NOON + scenario.kill_worker_at_s * 1000, kill)
+    return held
+
+
+def _figures(one: World, scenario: Scenario, held: dict[str, float]) -> Figures:
+    bill, waits = one.dynamodb.bill, one.waits()
+    count = max(1, len(one.done_at))
+    ended = max(one.done_at.values(), default=NOON) - NOON
+    again = [
+        min((at for at in one.started_at[name] if at > killed), default=one.time.now) - killed
+        for name, killed in held.items()
+    ]
+    return Figures(
+        accepted=len(one.accepted_at),
+        done=len(one.done_at),
+        accepted_per_s=len(one.accepted_at) / scenario.seconds,
+        done_per_s=len(one.done_at) * 1000 / max(ended, 1),
+        p50_ms=waits[len(waits) // 2] if waits else 0.0,
+        p99_ms=waits[int(len(waits) * 0.99)] if waits else 0.0,
+        longest_ms=waits[-1] if waits else 0.0,
+        claim_writes_a_win=CountingStore.claim_writes / max(1, CountingStore.claim_wins),
+        write_units=bill.write_units / count,
+        read_units=bill.read_units / count,
+        hottest=bill.hottest()[1],
+        throttled=sum(bill.throttled.values()),
+        recovery_ms=max(again) if again else None,
+    )
+
+
+def ceiling(scenario: Scenario, backlog: int = 4_000) -> Figures:
+    """Drain a backlog as fast as it goes: what the workers can do, whatever is sent."""
+    spec = QueueSpec("Jobs", ordering=scenario.ordering, shards=scenario.shards, max_concurrency=10_000)
+    with world(scenario.seed) as one:
+        limits, one.dynamodb._limits = one.dynamodb._limits, False
+        queue = one.runtime().queue(TENANT, spec)
+        for start in range(0, backlog, 25):
+            for answer in enqueue_all(queue, [_draft(scenario, f"{start}-{n}") for n in range(25)]):
+                assert not isinstance(answer, MillraceError)
+                one.accepted_at[answer.message_id] = NOON
+        one.dynamodb._limits = limits
+        one.dynamodb.bill = type(one.dynamodb.bill)()
+        for number in range(scenario.workers):
+            process = Process(f"worker-{number}")
+            one.time.spawn(process.name, lambda: work(one, spec, scenario), process=process)
+        one.time.run_until(lambda: len(one.done_at) >= backlog, 3_600_000)
+        return _figures(one, replace(scenario, seconds=1.0), {})
+
+
+def statuses(one: World) -> Counter[int]:
+    """How often messages were started: more than once after a kill only."""
+    return Counter(len(starts) for starts in one.started_at.values())
