@@ -6,6 +6,7 @@ claimed but may not run (too old, attempts used up, an orphan) is dealt with her
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,15 +14,17 @@ from millrace.engine.bury import bury
 from millrace.engine.counters import book_endings
 from millrace.engine.enqueue import ORPHAN_GRACE_MS
 from millrace.engine.finish import release
-from millrace.engine.poll import EVERYTHING, Filter, PollResult, aged, poll
+from millrace.engine.poll import DOOMED_AT_ONCE, EVERYTHING, Filter, PollResult, aged, poll
 from millrace.engine.queue import Queue
 from millrace.model.body import read_body
-from millrace.model.errors import InvalidField
+from millrace.model.errors import InvalidField, StoreUnavailable
 from millrace.model.ids import random_token
 from millrace.model.keys import group_of
 from millrace.model.message import Attempt, DeadLetterReason, Entry, Message, Place
 from millrace.model.queue_spec import Ordering
-from millrace.stores.interface import Applied
+from millrace.stores.interface import Applied, Unknown, WriteResult
+
+log = logging.getLogger("millrace")
 
 MAX_CLAIMS = 100
 MAX_LEASE_MS = 12 * 3_600_000
@@ -76,14 +79,23 @@ def claim(
     start = int(queue.runtime.chance() * len(partitions))
     claims: list[Claim] = []
     next_at: list[int] = []
+    failed: StoreUnavailable | None = None
     paused = bool(queue.state().paused_at)
     for pk in partitions[start:] + partitions[:start]:
-        claimed = _claim_partition(queue, pk, owner, limit - len(claims), lease_ms, only, paused=paused)
+        try:
+            claimed = _claim_partition(queue, pk, owner, limit - len(claims), lease_ms, only, paused=paused)
+        except StoreUnavailable as error:
+            # One partition that does not answer hides neither the others nor what was claimed before it.
+            failed = error
+            next_at.append(queue.now())
+            continue
         claims += claimed.claims
         if claimed.next_at is not None:
             next_at.append(claimed.next_at)
         if len(claims) >= limit:
             break
+    if failed is not None and not claims:
+        raise failed
     return Claimed(claims, min(next_at, default=None))
 
 
@@ -106,8 +118,14 @@ def _checked(queue: Queue, owner: str, limit: int, lease_ms: int | None) -> int:
 def _claim_partition(
     queue: Queue, pk: str, owner: str, wanted: int, lease_ms: int, only: Filter, *, paused: bool
 ) -> Claimed:
-    found, messages = _look(queue, pk, wanted, only)
-    claims = _claim_found(queue, found, messages, wanted, owner, lease_ms, paused=paused)
+    """Claim what may run, then bury what may not, in a pass of its own that cannot hurt what was claimed."""
+    for _ in range(LOOKS):
+        found, messages = _look(queue, pk, wanted, only)
+        claims = [] if paused else _claim_found(queue, found, messages, wanted, owner, lease_ms)
+        cleared = _clear(queue, found, messages, owner, lease_ms)
+        if claims or not cleared or not queue.spec.ordering.ordered:
+            break
+        # The head of an ordered queue is gone: what was behind it may start now.
     return Claimed(claims, found.next_at)
 
 
@@ -149,37 +167,49 @@ def _is_unsent(entry: Entry, messages: dict[str, Message], now: int) -> bool:
 
 
 def _claim_found(
-    queue: Queue,
-    found: PollResult,
-    messages: dict[str, Message],
-    wanted: int,
-    owner: str,
-    lease_ms: int,
-    *,
-    paused: bool,
+    queue: Queue, found: PollResult, messages: dict[str, Message], wanted: int, owner: str, lease_ms: int
 ) -> list[Claim]:
-    """Claim what a poll found and deal with what may not run: only with that, while the queue is paused."""
+    """Claim what a poll found and what is committed."""
     now = queue.now()
-    seen: list[Entry] = []
-    for entry in found.entries:
-        held_back = paused and _committed(entry, messages) and entry.id not in found.doomed
-        if not held_back and not _is_unsent(entry, messages, now):
-            seen.append(entry)
+    seen = [entry for entry in found.entries if _committed(entry, messages)]
     if queue.spec.ordering is Ordering.PER_KEY:
         seen = _first_of_each_key(seen)
-    del seen[wanted:]
-    held = _take(queue, seen, owner, now, lease_ms)
-    claims: list[Claim] = []
-    for number, (before, entry) in enumerate(held):
-        lost = _lost_run(before, now)
-        if not _committed(entry, messages):
-            _remove_orphan(queue, entry)
-        elif entry.id not in found.doomed:
-            claims.append(Claim(entry, messages[entry.id], lost))
-        elif not _bury_doomed(queue, entry, messages[entry.id], lost, now) and queue.spec.ordering.ordered:
-            release(queue, [later for _, later in held[number + 1 :]])
-            break
-    return claims
+    held = _take(queue, seen[:wanted], owner, now, lease_ms)
+    return [Claim(entry, messages[entry.id], _lost_run(before, now)) for before, entry in held]
+
+
+def _clear(queue: Queue, found: PollResult, messages: dict[str, Message], owner: str, lease_ms: int) -> int:
+    """Bury what is too old or has used up its attempts, and remove orphans: how many are out of the queue.
+
+    Each by itself, in the order of the queue where it has one. What the store refuses to do now is done by a later
+    poll or the sweep.
+    """
+    now = queue.now()
+    orphans = [e for e in found.entries if not _committed(e, messages) and not _is_unsent(e, messages, now)]
+    doomed = list(found.doomed.values())[:DOOMED_AT_ONCE]
+    if not doomed and not orphans:
+        return 0
+    cleared = 0
+    try:
+        messages = {**messages, **_messages_of(queue, [e for e in doomed if e.id not in messages])}
+        sent = [entry for entry in doomed if not _is_unsent(entry, messages, now)]
+        for before, entry in _take(queue, [*sent, *orphans], owner, now, lease_ms):
+            done = _cleared(queue, entry, messages, _lost_run(before, now), now)
+            cleared += done
+    except StoreUnavailable as error:
+        log.warning("What is to be buried stays until the next poll.", extra=_fields(queue, error))
+        found.later(now)
+    return cleared
+
+
+def _cleared(queue: Queue, entry: Entry, messages: dict[str, Message], lost: Attempt | None, now: int) -> bool:
+    if not _committed(entry, messages):
+        return _remove_orphan(queue, entry)
+    return _bury_doomed(queue, entry, messages[entry.id], lost, now)
+
+
+def _fields(queue: Queue, error: Exception) -> dict[str, str]:
+    return {"action": "clear_failed", "tenant": queue.tenant, "queue": queue.spec.name, "error": str(error)}
 
 
 def _first_of_each_key(entries: list[Entry]) -> list[Entry]:
@@ -193,10 +223,10 @@ def clear_doomed(queue: Queue, owner: str) -> int:
     """Bury what is too old or has used up its attempts, and remove orphans: how many were met. Claims nothing else."""
     met = 0
     for pk in queue.partitions():
-        for found in (poll(queue, pk, SWEEP_PAGE, queue.now()), aged(queue, pk, queue.now())):
-            met += len(found.doomed)
-            messages = _messages_of(queue, found.entries)
-            _claim_found(queue, found, messages, len(found.entries), owner, queue.spec.lease_ms, paused=True)
+        found = poll(queue, pk, SWEEP_PAGE, queue.now())
+        found.doomed |= {entry.place: entry for entry in aged(queue, pk, queue.now())}
+        met += len(found.doomed)
+        _clear(queue, found, _messages_of(queue, found.entries), owner, queue.spec.lease_ms)
     return met
 
 
@@ -219,13 +249,26 @@ def _take(queue: Queue, seen: Sequence[Entry], owner: str, now: int, lease_ms: i
         for entry in seen
     ]
     outcomes = queue.store.claim_entries(wanted, now)
-    won = [isinstance(outcome, Applied) for outcome in outcomes]
+    sure = _resolved(queue, wanted, outcomes)
+    won = [isinstance(outcome, Applied) or entry.token in sure for entry, outcome in zip(wanted, outcomes, strict=True)]
     if queue.spec.ordering is Ordering.FIFO and False in won:
         # Somebody else has an earlier one: what comes behind it may not start.
         first_lost = won.index(False)
         release(queue, [entry for entry, mine in zip(wanted[first_lost:], won[first_lost:], strict=True) if mine])
         won[first_lost:] = [False] * (len(won) - first_lost)
     return [(before, entry) for before, entry, mine in zip(seen, wanted, won, strict=True) if mine]
+
+
+def _resolved(queue: Queue, wanted: Sequence[Entry], outcomes: Sequence[WriteResult[Entry]]) -> set[str]:
+    """Tokens of claims that got no answer and were taken all the same: left alone they would run out and be charged."""
+    unsure = [entry for entry, outcome in zip(wanted, outcomes, strict=True) if isinstance(outcome, Unknown)]
+    if not unsure:
+        return set()
+    try:
+        found = queue.store.get_entries([entry.place for entry in unsure])
+    except StoreUnavailable:
+        return set()
+    return {entry.token for entry in unsure if entry.place in found and found[entry.place].token == entry.token}
 
 
 def _lost_run(before: Entry, now: int) -> Attempt | None:
@@ -242,15 +285,17 @@ def _lost_run(before: Entry, now: int) -> Attempt | None:
     )
 
 
-def _remove_orphan(queue: Queue, entry: Entry) -> None:
+def _remove_orphan(queue: Queue, entry: Entry) -> bool:
     """Nobody can still be about to commit it: take it out and make room. Looked at twice, since it cannot be undone."""
     message = queue.store.get_records(entry.id).message
     if message is not None and message.nonce == entry.nonce:
         release(queue, [entry])
-        return
+        return False
     epoch = queue.state().epoch
-    if isinstance(queue.store.end_entries([entry])[0], Applied):
-        book_endings(queue, epoch, 1)
+    if not isinstance(queue.store.end_entries([entry])[0], Applied):
+        return False
+    book_endings(queue, epoch, 1)
+    return True
 
 
 def _bury_doomed(queue: Queue, entry: Entry, message: Message, lost: Attempt | None, now: int) -> bool:

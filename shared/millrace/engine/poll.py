@@ -7,7 +7,7 @@ keep their order, the poll steps from key to key instead of reading through them
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 from millrace.engine.queue import Queue
@@ -16,10 +16,18 @@ from millrace.model.keys import END, READY, WAITING, due_now, group_of, order_of
 from millrace.model.message import Entry, Place
 from millrace.model.queue_spec import Ordering
 
-#: Entries read at most in one partition, for a filter that matches little.
+#: Entries read at most in one lane by one poll; the next poll goes on from there.
 SCAN_LIMIT = 5_000
-#: Reads at most while stepping from key to key.
+#: Reads at most while going from key to key; the next poll goes on from there.
 STEPS = 16
+#: Entries of one read at most.
+MAX_PAGE = 500
+#: Entries to be buried that one poll collects: a wave of them must not delay what can run.
+DOOMED_AT_ONCE = 25
+#: How long a poll may remember that others hold the head of a lane: what is given back early is seen again by then.
+HELD_MEMORY_MS = 1_000
+#: A head shorter than this is read again: remembering it would save less than a request.
+HELD_WORTH_REMEMBERING = 100
 #: Entries at the head of an ordered queue that a poll looks past while their senders are still at it.
 UNCOMMITTED = 4
 #: Reads, and entries in each, of a look for what grew too old.
@@ -47,10 +55,10 @@ EVERYTHING = Filter()
 
 @dataclass(slots=True)
 class PollResult:
-    """What a poll saw."""
+    """What a poll saw. In a fifo queue it holds either entries to bury, which are at its head, or entries to run."""
 
-    entries: list[Entry] = field(default_factory=list)  #: to be claimed, best first
-    doomed: set[str] = field(default_factory=set)  #: ids among them that have expired or used up their attempts
+    entries: list[Entry] = field(default_factory=list)  #: to be claimed and run, best first
+    doomed: dict[Place, Entry] = field(default_factory=dict)  #: expired, or their attempts used up: to be buried
     next_at: int | None = None  #: when something more may become claimable, as far as the poll could see
     passed: Set[Place] = frozenset()  #: entries to look past: they have no message yet
 
@@ -84,7 +92,7 @@ def _best(queue: Queue, pk: str, wanted: int, now: int, only: Filter, found: Pol
     if queue.spec.fair:
         candidates = _take_turns(candidates)
     found.entries = candidates[:wanted]
-    if not candidates:
+    if not candidates and not found.doomed:
         ahead = queue.store.read_lane(pk, due_now(now), WAITING + END, 1)
         for entry in ahead.items:
             found.later(entry.due)
@@ -98,21 +106,77 @@ def _rank(entry: Entry) -> tuple[int, str]:
 def _from_lane(
     queue: Queue, pk: str, after: str, upto: str, wanted: int, now: int, only: Filter, found: PollResult
 ) -> list[Entry]:
-    """Read a lane from its head until enough can be claimed, past what others hold or this consumer does not want."""
+    """Read a lane from its head until enough can be claimed, past what others hold or this consumer does not want.
+
+    Where thousands are held, or wait to be buried, they are read once a second and not by every poll. A poll that
+    reaches its bound says so by `next_at`, and the next one goes on from there.
+    """
     candidates: list[Entry] = []
-    scanned = 0
-    cursor: str | None = after
-    size = wanted
-    while cursor is not None and len(candidates) < wanted and scanned < SCAN_LIMIT:
+    memory = queue.poll_memory
+    bound = (pk, after, only)
+    resumed = memory.resume.pop(bound, None)
+    cursor: str | None = resumed or after
+    scanned, size = 0, wanted
+    held = _HeldHead(memory.held, pk, now)
+    while cursor is not None and len(candidates) < wanted:
+        if scanned >= SCAN_LIMIT:
+            memory.resume[bound] = cursor
+            found.later(now)
+            break
         page = queue.store.read_lane(pk, cursor, upto, size)
         candidates += _claimable(queue, page.items, now, only, found)
         scanned += len(page.items)
-        cursor = page.next
-        size = min(2 * max(size, 25), 500)
+        cursor = held.skip(page, found) if resumed is None else page.next
+        size = min(2 * max(size, 25), MAX_PAGE)
+    held.remember()
     return candidates
 
 
+class _HeldHead:
+    """The head of each priority that nobody can have: held by others, or to be buried. Remembered for a second.
+
+    Only the head: within a priority what comes later lies behind it, so a remembered head hides nothing new.
+    """
+
+    def __init__(self, memory: dict[tuple[str, str], tuple[str, int]], pk: str, now: int) -> None:
+        self._memory = memory
+        self._pk = pk
+        self._now = now
+        self._lengths: dict[str, int] = {}
+        self._ends: dict[str, tuple[str, int]] = {}
+        self._open: set[str] = set()  #: priorities in which something free was met
+
+    def skip(self, page: Page[Entry], found: PollResult) -> str | None:
+        """Where to read on after a page: behind the head of its priority where that is known to be held."""
+        for entry in page.items:
+            priority = group_of(entry.place)
+            if priority in self._open:
+                continue
+            if entry.live(self._now) or entry.place in found.doomed:
+                until = entry.until if entry.live(self._now) else self._now + HELD_MEMORY_MS
+                _, before = self._ends.get(priority, ("", until))
+                self._ends[priority] = entry.place.sk, min(before, until)
+                self._lengths[priority] = self._lengths.get(priority, 0) + 1
+            else:
+                self._open.add(priority)
+        if page.next is None or not page.items:
+            return page.next
+        priority = group_of(page.items[-1].place)
+        end, until = self._memory.get((self._pk, priority), ("", 0))
+        known = priority not in self._open and until > self._now and end > page.next
+        if known:
+            found.later(until)
+            self._ends[priority] = end, min(until, self._ends.get(priority, ("", until))[1])
+        return end if known else page.next
+
+    def remember(self) -> None:
+        for priority, (end, until) in self._ends.items():
+            if self._lengths.get(priority, 0) >= HELD_WORTH_REMEMBERING:
+                self._memory[self._pk, priority] = end, min(until, self._now + HELD_MEMORY_MS)
+
+
 def _claimable(queue: Queue, entries: Iterable[Entry], now: int, only: Filter, found: PollResult) -> list[Entry]:
+    """What of these may run; what is to be buried is collected beside it, and what comes later is noted."""
     claimable = []
     for entry in entries:
         if entry.place in found.passed:
@@ -120,8 +184,7 @@ def _claimable(queue: Queue, entries: Iterable[Entry], now: int, only: Filter, f
         if entry.live(now):
             found.later(entry.until)
         elif _is_doomed(queue, entry, now):
-            found.doomed.add(entry.id)
-            claimable.append(entry)
+            found.doomed[entry.place] = entry
         elif entry.due > now:
             found.later(entry.due)
         elif only.matches(entry):
@@ -138,25 +201,32 @@ def _is_doomed(queue: Queue, entry: Entry, now: int) -> bool:
 def _from_head(queue: Queue, pk: str, wanted: int, now: int, only: Filter, found: PollResult) -> None:
     """A run of entries from the head of the queue, up to the first that may not be claimed.
 
-    A few more than wanted: those whose message is not committed yet do not count.
+    A few more than wanted: those whose message is not committed yet do not count. What is to be buried at the head
+    comes alone: nothing behind it may start before it is gone.
     """
     page = queue.store.read_lane(pk, READY, READY_END, wanted + UNCOMMITTED + len(found.passed))
     for entry in page.items:
         if entry.place in found.passed:
             continue
-        if not _claimable(queue, [entry], now, only, found):
+        claimable = _claimable(queue, [entry], now, only, found)
+        if found.doomed and found.entries:
+            found.doomed.clear()
             break
-        found.entries.append(entry)
+        if (not claimable and not found.doomed) or (found.doomed and claimable):
+            break
+        found.entries += claimable
 
 
 def _heads_of_keys(queue: Queue, pk: str, wanted: int, now: int, only: Filter, found: PollResult) -> None:
-    """The first entry of each key, from a random key onwards and around, so that every key gets its turn.
+    """The first entry of each key, from where the last poll stopped and around, so that every key gets its turn.
 
-    Of a key whose first ones are passed by, as many more again: most likely those have no message either.
+    Of a key whose first ones are passed by, as many more again: most likely those have no message either. Where its
+    bound is reached before it came round, the poll says that there is more to see now.
     """
     passed = Counter(group_of(place) for place in found.passed)
     open_: dict[str, int] = {}
-    for page in _steps(queue, pk, READY, READY_END, wanted):
+    lap = _Lap(queue, pk, READY, READY_END, wanted)
+    for page in lap.pages():
         for entry in page.items:
             group = group_of(entry.place)
             left = open_.get(group, 1 + passed[group])
@@ -166,7 +236,11 @@ def _heads_of_keys(queue: Queue, pk: str, wanted: int, now: int, only: Filter, f
                 open_[group] = left - 1 if claimable else 0
         if len(found.entries) >= wanted:
             break
-    del found.entries[wanted:]
+    if len(found.entries) > wanted:
+        del found.entries[wanted:]
+        lap.stop_behind(found.entries[-1])
+    if not found.entries and not lap.came_round:
+        found.later(now)
 
 
 def _fair_ready(
@@ -183,7 +257,7 @@ def _fair_ready(
             return candidates + _claimable(queue, head.items, now, only, found)
         priority = head.items[0].place.sk[: len(priority_prefix(0))]
         of_priority: dict[str, Entry] = {}
-        for page in _steps(queue, pk, priority, priority + END, wanted):
+        for page in _Lap(queue, pk, priority, priority + END, wanted).pages():
             claimable = _claimable(queue, page.items, now, only, found)
             of_priority.update((entry.place.sk, entry) for entry in claimable)
             if len({entry.key for entry in of_priority.values()}) >= wanted:
@@ -196,18 +270,53 @@ def _fair_ready(
     return candidates
 
 
-def _steps(queue: Queue, pk: str, first: str, last: str, size: int) -> Iterable[Page[Entry]]:
-    """Pages from a random key to the end and around, each time jumping past the key that the page ended in."""
-    prefix = first if first != READY else priority_prefix(0)
-    start = f"{prefix}{int(queue.runtime.chance() * (1 << 40)):010x}"
-    reads = 0
-    for begin, end in ((start, last), (first, start)):
-        cursor: str | None = begin
-        while cursor is not None and reads < STEPS:
-            page = queue.store.read_lane(pk, cursor, end, size)
-            reads += 1
-            yield page
-            cursor = group_of(page.items[-1].place) + END if page.next is not None else None
+class _Lap:
+    """A way through the keys of a lane: begins where the last one stopped, jumps past the key that a page ended in.
+
+    Pages grow where keys are short, so that ten thousand of them take a few reads, and shrink where they are long.
+    """
+
+    def __init__(self, queue: Queue, pk: str, first: str, last: str, wanted: int) -> None:
+        self._queue = queue
+        self._pk = pk
+        self._first = first
+        self._last = last
+        self._size = self._wanted = wanted
+        self.came_round = False
+
+    def pages(self) -> Iterator[Page[Entry]]:
+        """Up to `STEPS` pages; `came_round` says whether every key was seen."""
+        memory = self._queue.poll_memory.laps
+        place = (self._pk, self._first)
+        start = memory.get(place) or self._random_start()
+        reads = 0
+        for begin, end in ((start, self._last), (self._first, start)):
+            cursor: str | None = begin
+            while cursor is not None:
+                if reads == STEPS:
+                    return
+                page = self._queue.store.read_lane(self._pk, cursor, end, self._size)
+                reads += 1
+                cursor = group_of(page.items[-1].place) + END if page.next is not None else None
+                memory[place] = cursor or (self._first if end == self._last else start)
+                self._fit(page)
+                yield page
+        self.came_round = True
+
+    def stop_behind(self, entry: Entry) -> None:
+        """Begin the next lap behind this entry's key: those that were read after it have not had their turn."""
+        self._queue.poll_memory.laps[self._pk, self._first] = group_of(entry.place) + END
+
+    def _random_start(self) -> str:
+        prefix = self._first if self._first != READY else priority_prefix(0)
+        return f"{prefix}{int(self._queue.runtime.chance() * (1 << 40)):010x}"
+
+    def _fit(self, page: Page[Entry]) -> None:
+        keys = len({group_of(entry.place) for entry in page.items})
+        if keys >= self._size // 4:
+            self._size = min(2 * max(self._size, 25), MAX_PAGE)
+        else:
+            self._size = max(self._wanted, self._size // 2)
 
 
 def _take_turns(ranked: list[Entry]) -> list[Entry]:
@@ -221,21 +330,20 @@ def _take_turns(ranked: list[Entry]) -> list[Entry]:
     return [entry for _, entry in sorted(keyed, key=lambda pair: pair[0])]
 
 
-def aged(queue: Queue, pk: str, now: int) -> PollResult:
+def aged(queue: Queue, pk: str, now: int) -> list[Entry]:
     """Entries too old to be kept, wherever they lie: the oldest of each priority and key is its first.
 
     An ordered queue is left out: its oldest is its head, which every poll looks at.
     """
-    found = PollResult()
+    found: list[Entry] = []
     if queue.spec.ordering.ordered:
         return found
     cursor = READY
     for _ in range(AGED_STEPS):
         page = queue.store.read_lane(pk, cursor, READY_END, AGED_PAGE)
         old = [entry for entry in page.items if entry.expires_at <= now and not entry.live(now)]
-        found.entries += old
+        found += old
         if page.next is None:
             break
         cursor = page.next if len(old) == len(page.items) else group_of(page.items[-1].place) + END
-    found.doomed = {entry.id for entry in found.entries}
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from millrace.engine.counters import PendingCounters
 from millrace.engine.credits import Credits
@@ -62,6 +63,15 @@ class CachedState:
     at: int = 0
 
 
+@dataclass(slots=True)
+class PollMemory:
+    """What this process's polls of a queue remember from one to the next. Losing it costs reads, nothing else."""
+
+    laps: dict[tuple[str, str], str] = field(default_factory=dict)  #: where the last way through the keys stopped
+    resume: dict[Any, str] = field(default_factory=dict)  #: where a poll that reached its bound stopped
+    held: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)  #: head that others hold, until when
+
+
 @dataclass(frozen=True, slots=True)
 class Queue:
     """One tenant's queue. The verbs of the library are functions that take it first."""
@@ -69,6 +79,7 @@ class Queue:
     tenant: str
     spec: QueueSpec
     runtime: Runtime
+    poll_memory: PollMemory = field(default_factory=PollMemory, repr=False, compare=False)
     _cached: CachedState = field(default_factory=CachedState, repr=False, compare=False)
 
     @property
