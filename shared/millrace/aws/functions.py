@@ -20,6 +20,10 @@ class FunctionBusy(Exception):
     """Lambda has no room for the function at the moment; it was not invoked."""
 
 
+class FunctionUnreachable(Exception):
+    """Lambda did not answer, or answered with an error of its own; whether the function ran is not known."""
+
+
 class EventNotSent(Exception):
     """An event was not handed over to its function, or no answer came."""
 
@@ -41,8 +45,8 @@ def lambda_client(read_timeout_s: float, *, endpoint_url: str | None = None, reg
 
 
 def invoke(client: Any, function: str, payload: bytes, client_context: str) -> Any:
-    """Invoke a function and wait for Lambda's answer. Raises FunctionBusy, or what the client raises."""
-    from botocore.exceptions import ClientError
+    """Invoke a function and wait for Lambda's answer. Raises FunctionBusy, FunctionUnreachable or a ClientError."""
+    from botocore.exceptions import BotoCoreError, ClientError
 
     try:
         return client.invoke(
@@ -52,7 +56,11 @@ def invoke(client: Any, function: str, payload: bytes, client_context: str) -> A
         code = error.response.get("Error", {}).get("Code", "")
         if code in THROTTLES:
             raise FunctionBusy(f"Lambda has no room for {function}: {code}.") from error
+        if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
+            raise FunctionUnreachable(f"Lambda answered {code} for {function}.") from error
         raise
+    except BotoCoreError as error:
+        raise FunctionUnreachable(f"Lambda gave no answer for {function}: {type(error).__name__}.") from error
 
 
 def event_sender(function: str) -> SendEvent:

@@ -33,6 +33,8 @@ COMMIT_SOON_MS = 50
 #: Polls at most past entries without a message, each twice as wide as the one before.
 LOOKS = 8
 OWNER_BYTES = 64
+#: Messages among which a probe takes the one that was tried least.
+PROBE_CHOICE = 100
 SWEEP_PAGE = 25
 
 
@@ -69,8 +71,11 @@ def claim(
     limit: int = 1,
     lease_ms: int | None = None,
     only: Filter = EVERYTHING,
+    least_tried: bool = False,
 ) -> Claimed:
     """Take up to `limit` messages, best first; none while the queue is paused.
+
+    With `least_tried`, of the best few the ones with the fewest attempts: what a probe of a target takes.
 
     Costs two queries and one batch read for each partition looked at, and a write unit for each claim.
     """
@@ -83,7 +88,8 @@ def claim(
     paused = bool(queue.state().paused_at)
     for pk in partitions[start:] + partitions[:start]:
         try:
-            claimed = _claim_partition(queue, pk, owner, limit - len(claims), lease_ms, only, paused=paused)
+            asked = _Asked(limit - len(claims), owner, lease_ms, only, paused=paused, least_tried=least_tried)
+            claimed = _claim_partition(queue, pk, asked)
         except StoreUnavailable as error:
             # One partition that does not answer hides neither the others nor what was claimed before it.
             failed = error
@@ -115,14 +121,25 @@ def _checked(queue: Queue, owner: str, limit: int, lease_ms: int | None) -> int:
     return lease_ms
 
 
-def _claim_partition(
-    queue: Queue, pk: str, owner: str, wanted: int, lease_ms: int, only: Filter, *, paused: bool
-) -> Claimed:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a claim asks of one partition."""
+
+    wanted: int
+    owner: str
+    lease_ms: int
+    only: Filter
+    paused: bool
+    least_tried: bool
+
+
+def _claim_partition(queue: Queue, pk: str, asked: _Asked) -> Claimed:
     """Claim what may run, then bury what may not, in a pass of its own that cannot hurt what was claimed."""
+    width = max(asked.wanted, PROBE_CHOICE) if asked.least_tried else asked.wanted
     for _ in range(LOOKS):
-        found, messages = _look(queue, pk, wanted, only)
-        claims = [] if paused else _claim_found(queue, found, messages, wanted, owner, lease_ms)
-        cleared = _clear(queue, found, messages, owner, lease_ms)
+        found, messages = _look(queue, pk, width, asked.only)
+        claims = [] if asked.paused else _claim_found(queue, found, messages, asked)
+        cleared = _clear(queue, found, messages, asked.owner, asked.lease_ms)
         if claims or not cleared or not queue.spec.ordering.ordered:
             break
         # The head of an ordered queue is gone: what was behind it may start now.
@@ -166,15 +183,15 @@ def _is_unsent(entry: Entry, messages: dict[str, Message], now: int) -> bool:
     return not _committed(entry, messages) and entry.enqueued_at + ORPHAN_GRACE_MS > now
 
 
-def _claim_found(
-    queue: Queue, found: PollResult, messages: dict[str, Message], wanted: int, owner: str, lease_ms: int
-) -> list[Claim]:
+def _claim_found(queue: Queue, found: PollResult, messages: dict[str, Message], asked: _Asked) -> list[Claim]:
     """Claim what a poll found and what is committed."""
     now = queue.now()
     seen = [entry for entry in found.entries if _committed(entry, messages)]
     if queue.spec.ordering is Ordering.PER_KEY:
         seen = _first_of_each_key(seen)
-    held = _take(queue, seen[:wanted], owner, now, lease_ms)
+    if asked.least_tried and queue.spec.ordering is not Ordering.FIFO:
+        seen.sort(key=lambda entry: entry.attempts + entry.lost(now))
+    held = _take(queue, seen[: asked.wanted], asked.owner, now, asked.lease_ms)
     return [Claim(entry, messages[entry.id], _lost_run(before, now)) for before, entry in held]
 
 

@@ -1,16 +1,17 @@
-"""Circuit breakers: a target that fails everything is probed, instead of burning every message's attempts.
+"""Circuit breakers: a target that is down is probed, instead of burning every message's attempts.
 
-closed    everything goes through. FAILURES failures in a row, with no success in between, open it.
-open      nothing is claimed until the next probe; runs already under way that fail are put back uncharged.
-half-open one message, over all workers of the queue, goes through as a probe: success closes the breaker, failure
-          waits twice as long, up to MAX_MS.
+A breaker speaks of a *target*: it counts connection failures, time-outs, 429 and 5xx of http and lambda targets, and
+what a command itself calls `Unavailable`. Any other failure is the message's own: it is retried, charged and buried
+by the queue's timetable, and opens nothing.
 
-What is shared is one attribute of the queue's state, which every claim reads anyway: a closed breaker costs
-nothing, an open one a write a probe. Where a queue has several targets, one open breaker holds the whole queue: a
-message is only done when all of its targets are.
+closed    everything goes through. FAILURES outages in a row, with no other answer in between, open it.
+open      nothing is claimed for the target until the next probe; what was claimed before is put back without a call.
+half-open one message, over all workers of the queue, goes through as a probe: the one that was tried least. Any answer
+          closes the breaker; another outage waits twice as long, up to MAX_MS.
 
-In a first-in-first-out queue a failed run is charged even then. Its head is the only message that may be tried, so a
-message that can never succeed looks like an outage; uncharged, it would block its queue for good.
+Every call of a target is charged when it fails, a probe too, so `max_attempts` holds whatever a breaker does. What is
+shared is one attribute of the queue's state, which every claim reads anyway: a closed breaker costs nothing, an open
+one a write a probe. Where a queue has several targets, an open breaker holds back its own target alone.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from millrace.engine.queue import Queue
-from millrace.model.queue_spec import Ordering
-from millrace.model.queue_state import BreakerState
+from millrace.model.queue_state import BreakerState, QueueState
 from millrace.worker.context import log
 
 FAILURES = 10
@@ -43,6 +43,7 @@ class Allowance:
 
     limit: int = NO_LIMIT
     next_at: int | None = None
+    probe: bool = False  #: the one message is a probe: take the one that was tried least
 
 
 def probe_wait(level: int) -> int:
@@ -57,33 +58,44 @@ class Breakers:
         self._queue = queue
         self._targets = frozenset(targets)
         self._on_change = on_change
-        self._always_charged = queue.spec.ordering is Ordering.FIFO
         self._lock = Lock()
         self._failures: Counter[str] = Counter()
-        self._probing: set[str] = set()
+        self._granted: set[str] = set()  #: targets that this process may call once, though they are down
+        self._probing: set[str] = set()  #: targets that it is calling so
 
     def allowance(self) -> Allowance:
-        """Everything while all are closed; one message when a probe is due; else nothing until then."""
-        queue = self._queue
-        state = queue.state()
+        """Everything while a target can be called; one message when a probe is due; else nothing until then."""
+        state = self._queue.state()
         breakers = {name: breaker for name, breaker in state.breakers.items() if name in self._targets}
-        if not breakers:
+        if not breakers or len(breakers) < len(self._targets):
             return Allowance()
-        now = queue.now()
-        latest = max(breaker.until for breaker in breakers.values())
-        if now < latest:
-            return Allowance(0, latest)
-        for name, breaker in breakers.items():
-            mine = queue.store.set_breaker(state, name, BreakerState(now + probe_wait(breaker.level), breaker.level))
-            queue.state(fresh=True)
-            if not mine:
-                return Allowance(0, now + LOOK_MS)
+        now = self._queue.now()
+        first = min(breakers, key=lambda name: breakers[name].until)
+        if now < breakers[first].until:
+            return Allowance(0, breakers[first].until)
+        if not self._take_probe(state, first):
+            return Allowance(0, now + LOOK_MS)
         with self._lock:
-            self._probing |= breakers.keys()
-        return Allowance(1)
+            self._granted.add(first)
+        return Allowance(1, probe=True)
 
-    def succeeded(self, target: str) -> None:
-        """The target works: its breaker closes."""
+    def held_back_until(self, target: str) -> int | None:
+        """None where the target may be called now; else when it is worth trying again, without a call."""
+        state = self._queue.state()
+        breaker = state.breakers.get(target)
+        if breaker is None:
+            return None
+        with self._lock:
+            granted = target in self._granted
+            self._granted.discard(target)
+        if granted or (self._queue.now() >= breaker.until and self._take_probe(state, target)):
+            with self._lock:
+                self._probing.add(target)
+            return None
+        return max(self._queue.now() + LOOK_MS, breaker.until)
+
+    def answered(self, target: str) -> None:
+        """The target answered, whatever it said: its breaker closes."""
         with self._lock:
             self._failures[target] = 0
             self._probing.discard(target)
@@ -91,8 +103,8 @@ class Breakers:
             self._write(target, lambda _: None)
             self._changed(target, "closed")
 
-    def failed(self, target: str) -> int | None:
-        """Count a failure; while the breaker is open, until when the message is to be put back uncharged."""
+    def failed(self, target: str) -> None:
+        """The target could not be reached or said that it is down: enough of these in a row open its breaker."""
         with self._lock:
             self._failures[target] += 1
             enough = self._failures[target] >= FAILURES
@@ -102,13 +114,18 @@ class Breakers:
         breaker = self._queue.state().breakers.get(target)
         if breaker is not None and probe:
             level = breaker.level + 1
-            breaker = self._write(target, lambda _: BreakerState(now + probe_wait(level), level))
+            self._write(target, lambda seen: seen and BreakerState(now + probe_wait(level), level))
         elif breaker is None and enough:
-            breaker = self._write(target, lambda seen: seen or BreakerState(now + FIRST_MS))
+            self._write(target, lambda seen: seen or BreakerState(now + FIRST_MS))
             self._changed(target, "opened")
-        if breaker is None or self._always_charged:
-            return None
-        return max(now, breaker.until)
+
+    def _take_probe(self, seen: QueueState, target: str) -> bool:
+        """Be the one worker that probes: the next may after the same wait again."""
+        breaker = seen.breakers[target]
+        until = self._queue.now() + probe_wait(breaker.level)
+        mine = self._queue.store.set_breaker(seen, target, BreakerState(until, breaker.level))
+        self._queue.state(fresh=True)
+        return mine
 
     def _write(self, target: str, change: Callable[[BreakerState | None], BreakerState | None]) -> BreakerState | None:
         """Change what is shared; as it stands afterwards."""

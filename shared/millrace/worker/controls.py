@@ -22,6 +22,10 @@ class Retry(Control):
         self.after_ms = None if after is None else _millis(after)
 
 
+class Unavailable(Retry):
+    """What the handler needs is down: a failed run like any other, and its target's circuit breaker counts it."""
+
+
 class Reject(Control):
     """No retry can help: straight to the dead letters."""
 

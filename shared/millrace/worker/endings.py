@@ -99,7 +99,7 @@ class Endings:
                 snooze(self._queue, run.entry, error.until_ms(self._queue.now()))
                 return "snoozed"
             case Retry():
-                failure, delay_ms = RunFailure("Retry", str(error)), error.after_ms
+                failure, delay_ms = RunFailure(type(error).__name__, str(error)), error.after_ms
             case _:
                 name = type(error).__name__
                 failure, delay_ms = RunFailure(name, str(error) or name), None

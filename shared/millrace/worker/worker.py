@@ -139,7 +139,7 @@ class Worker:
         rate_wait_ms = self._rate_limiter.wait_ms() if self._rate_limiter else 0
         if not limit or rate_wait_ms:
             return self._idle(seen, allowed.next_at if not limit else self._queue.now() + rate_wait_ms)
-        claimed = self._claim(limit)
+        claimed = self._claim(limit, least_tried=allowed.probe)
         if not claimed.claims:
             return self._idle(seen, claimed.next_at)
         self._idle_since = 0
@@ -147,9 +147,9 @@ class Worker:
         self._runners.grow(self.pipeline.add(runs))
         return True
 
-    def _claim(self, limit: int) -> Claimed:
+    def _claim(self, limit: int, *, least_tried: bool) -> Claimed:
         try:
-            return claim(self._queue, owner=self.owner, limit=limit)
+            return claim(self._queue, owner=self.owner, limit=limit, least_tried=least_tried)
         except StoreUnavailable:
             if not self.pipeline.busy:
                 raise

@@ -108,7 +108,7 @@ class Lambda:
         def finished(wake: Callable[[], None]) -> None:
             task = self._time.spawn(f"{name}-{number}", run, process=instance.process)
             task.on_end.append(wake)
-            self._time.at(limit.deadline, lambda: task.over or self._time.kill_process(instance.process))
+            self._time.at(limit.deadline, lambda: None if task.over else self._time.kill_process(instance.process))
 
         self._time.wait(finished)
         del function.running[number]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedDict  # type: ignore[import-untyped]
 
 from millrace.stores.dynamodb.retrying_client import Declined
 from tests.performance.simulation.expressions import Item, compare, condition, statement, update

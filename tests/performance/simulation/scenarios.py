@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from millrace.engine.enqueue import enqueue_all
@@ -176,7 +177,7 @@ def run(scenario: Scenario) -> Figures:
     with world(scenario.seed) as one:
         for number in range(scenario.senders):
             queue = one.runtime().queue(TENANT, spec)
-            one.time.spawn("sender", lambda queue=queue, number=number: send(one, queue, scenario, number))
+            one.time.spawn("sender", partial(send, one, queue, scenario, number))
         processes = [Process(f"worker-{number}") for number in range(scenario.workers)]
         for process in processes:
             one.time.spawn(process.name, lambda: work(one, spec, scenario), process=process)

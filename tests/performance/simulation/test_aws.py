@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ def function(time: VirtualTime, millis: float, seen: list[Any], **settings: Any)
 
 
 def test_an_instance_starts_cold_and_serves_one_at_a_time() -> None:
-    time, seen = VirtualTime(), []
+    time, seen = VirtualTime(), list[Any]()
     cloud = Lambda(time)
     cloud.add(function(time, 50, seen))
     for after in (0, 10, 500):
@@ -87,7 +88,7 @@ def test_a_function_past_its_time_is_killed_and_its_instance_gone() -> None:
 
 
 def test_an_answer_over_six_megabytes_is_dropped_after_the_work_was_done() -> None:
-    time, seen, errors = VirtualTime(), [], []
+    time, seen, errors = VirtualTime(), list[Any](), list[str]()
     cloud = Lambda(time)
     cloud.add(function(time, 5, seen))
 
@@ -101,7 +102,12 @@ def test_an_answer_over_six_megabytes_is_dropped_after_the_work_was_done() -> No
     time.run()
     assert errors == ["RequestEntityTooLarge"]
     assert seen == []
-    cloud.functions["work"].make = lambda: lambda _event, _context: seen.append("ran") or "x" * PAYLOAD_BYTES
+
+    def large(_event: dict[str, Any], _context: Invocation) -> str:
+        seen.append("ran")
+        return "x" * PAYLOAD_BYTES
+
+    cloud.functions["work"].make = lambda: large
     time.spawn("caller", lambda: call({}))
     time.run()
     assert errors[1:] == ["Function.ResponseSizeTooLarge"]
@@ -123,7 +129,7 @@ def test_a_stream_lane_waits_for_its_invocation() -> None:
         dynamodb.put_item(TableName="q", Item={"pk": {"S": "Q#t#Jobs#0"}, "sk": {"S": sk}})
 
     for after, sk in ((0, "R#1"), (200, "R#2"), (300, "R#3"), (310, "M"), (320, "R#1")):
-        time.spawn("sender", lambda sk=sk: put(sk), after_ms=after)
+        time.spawn("sender", partial(put, sk), after_ms=after)
     time.run()
     assert seen == [(101, 1), (1101, 2)], "the second batch waits; messages and rewritten entries wake nobody"
     assert stream.iterator_age_ms == pytest.approx(900, abs=1)

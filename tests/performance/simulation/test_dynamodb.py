@@ -6,6 +6,7 @@ What it answers is held to the other stores by the conformance suite (`tests/sto
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -173,7 +174,7 @@ def test_a_write_of_a_killed_client_happened_or_did_not() -> None:
     for killed_at, written in ((5, False), (7, True)):
         time = VirtualTime()
         table = SimulatedDynamoDB(time, Latency(write=(10, 10), tail_chance=0))
-        task = time.spawn("client", lambda table=table: table.put_item(TableName="q", Item=item("a")))
+        task = time.spawn("client", partial(table.put_item, TableName="q", Item=item("a")))
         time.run(killed_at)
         time.kill(task)
         time.run()

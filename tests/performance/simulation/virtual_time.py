@@ -73,11 +73,11 @@ class VirtualTime:
     ) -> Task:
         """Start a task, in the process of whoever starts it unless another is named."""
         process = process or (self.current.process if self.current else None)
-        task = Task(name, greenlet(lambda: self._perform(task, work), self._hub), process)
+        task = Task(name, greenlet(self._perform, self._hub), process)
         if process is not None:
             process.tasks = [one for one in process.tasks if not one.over]
             process.tasks.append(task)
-        self.at(self.now + after_ms, lambda: self._switch_to(task))
+        self.at(self.now + after_ms, lambda: self._switch_to(task, task, work))
         return task
 
     def _perform(self, task: Task, work: Callable[[], Any]) -> None:
@@ -91,11 +91,11 @@ class VirtualTime:
         for call in task.on_end:
             call()
 
-    def _switch_to(self, task: Task) -> None:
+    def _switch_to(self, task: Task, *first: Any) -> None:
         if task.over or task.glet.dead:
             return
         before, self.current = self.current, task
-        task.glet.switch()
+        task.glet.switch(*first)
         self.current = before
         if task.error is not None:
             error, task.error = task.error, None

@@ -134,12 +134,12 @@ def _windows_never_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def _pause_ignored(patch: pytest.MonkeyPatch) -> None:
-    found = millrace.engine.claim._claim_found
-    patch.setattr(
-        millrace.engine.claim,
-        "_claim_found",
-        lambda *given, paused: found(*given, paused=paused and given[4] == "sweep"),
-    )
+    asked = millrace.engine.claim._Asked
+
+    def never_paused(*given: Any, **rest: Any) -> Any:
+        return asked(*given, **{**rest, "paused": False})
+
+    patch.setattr(millrace.engine.claim, "_Asked", never_paused)
 
 
 def _pause_held_for_too_long(patch: pytest.MonkeyPatch) -> None:

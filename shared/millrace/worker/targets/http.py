@@ -4,9 +4,10 @@
     429            put back for Retry-After, no attempt charged: the target has no room
     410            rejected: the endpoint says that it is gone for good
     3xx            failed; redirects are followed only where that is allowed, each hop checked anew
+    5xx, no answer the endpoint is down: failed, and its circuit breaker counts it
     any other      failed: retried by the queue's backoff, after Retry-After where the answer names one
 
-Other 4xx are retried like 5xx: most are a receiver's mistake of the moment (a bad deploy, a rotated key), and a dead
+Other 4xx are retried as well: most are a receiver's mistake of the moment (a bad deploy, a rotated key), and a dead
 letter can be replayed while an accepted rejection cannot be taken back.
 """
 
@@ -25,7 +26,7 @@ import urllib3
 from millrace.signatures import ConfigurationMissing, SecretSource, preset
 from millrace.signatures.signing import sign
 from millrace.worker.context import Context
-from millrace.worker.controls import Reject, Retry
+from millrace.worker.controls import Reject, Retry, Unavailable
 from millrace.worker.targets.address import AddressGuard, AddressRefused, guarded_pools
 from millrace.worker.targets.request import TargetFailed, TargetRequest, Throttled
 
@@ -80,7 +81,7 @@ class HttpDelivery:
         except AddressRefused as refused:
             raise Reject(str(refused)) from refused
         except urllib3.exceptions.HTTPError as error:
-            raise HttpFailed(f"{type(error).__name__}: the endpoint gave no answer.") from error
+            raise Unavailable(reason=f"{type(error).__name__}: the endpoint gave no answer.") from error
         try:
             data = self._read(answer, end)
             return self._judge(answer, data, context)
@@ -150,6 +151,9 @@ class HttpDelivery:
             raise Throttled(wait, "The endpoint answered 429.")
         if status == 410:
             raise Reject("The endpoint answered 410: it is gone.")
+        if status >= 500:
+            after = None if wait is None else min(wait, 3_600.0)
+            raise Unavailable(after=after, reason=f"The endpoint answered {status}.")
         if wait is not None:
             raise Retry(after=min(wait, 3_600.0), reason=f"The endpoint answered {status}.")
         raise HttpFailed(f"The endpoint answered {status}.")

@@ -6,9 +6,9 @@ import json
 from base64 import b64encode
 from typing import Any
 
-from millrace.aws.functions import FunctionBusy, invoke
+from millrace.aws.functions import FunctionBusy, FunctionUnreachable, invoke
 from millrace.worker.context import Context
-from millrace.worker.controls import Reject
+from millrace.worker.controls import Reject, Unavailable
 from millrace.worker.targets.request import TargetFailed, TargetRequest, Throttled
 
 #: What Lambda takes for a synchronous invocation.
@@ -39,6 +39,8 @@ class LambdaDelivery:
             answer = invoke(self._client, request.destination, payload, _client_context(context))
         except FunctionBusy as busy:
             raise Throttled(None, str(busy)) from busy
+        except FunctionUnreachable as error:
+            raise Unavailable(reason=str(error)) from error
         data = answer["Payload"].read(ANSWER_BYTES + 1)
         if answer.get("FunctionError"):
             raise FunctionFailed(_error_text(data, answer["FunctionError"]))

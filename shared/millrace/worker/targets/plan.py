@@ -16,7 +16,7 @@ from millrace.definitions import QueueDefinition, Target, TargetKind
 from millrace.model.errors import ExpressionFailed, InvalidMessage
 from millrace.worker.breaker import Breakers
 from millrace.worker.context import Context
-from millrace.worker.controls import Control, Reject, Retry, Snooze
+from millrace.worker.controls import Control, Reject, Retry, Snooze, Unavailable
 from millrace.worker.targets.request import Deliver, TargetRequest, Throttled
 
 DONE, REJECTED = "done", "rejected"
@@ -85,28 +85,22 @@ class TargetPlan:
         except ExpressionFailed as problem:
             raise Reject(f"The mapping has no value for this message: {problem}") from problem
         name = target_name(target)
+        held_until = self._breakers.held_back_until(name)
+        if held_until is not None:
+            wait = (held_until - context.queue.now()) / 1000
+            raise Snooze(after=max(0.0, wait), reason=f"{name} is down; it was not called.")
         request = TargetRequest(target.name, given, index, len(self._targets) > 1)
         try:
             result = self._deliveries[target.kind](context, request)
-        except Reject:
-            self._breakers.succeeded(name)
-            raise
-        except Throttled:
+        except (Throttled, Unavailable):
             self._breakers.failed(name)
             raise
-        except Snooze:
+        except Exception:
+            # It answered, or the message's own work failed: neither says that the target is down.
+            self._breakers.answered(name)
             raise
-        except Exception as failure:
-            self._put_back(self._breakers.failed(name), context, failure)
-            raise
-        self._breakers.succeeded(name)
+        self._breakers.answered(name)
         return result
-
-    def _put_back(self, until: int | None, context: Context, failure: Exception) -> None:
-        """While the breaker is open the message waits for it, uncharged."""
-        if until is not None:
-            wait = (until - context.queue.now()) / 1000
-            raise Snooze(after=max(0.0, wait), reason=f"The target is down: {failure}") from failure
 
 
 def _failure_to_record(failures: list[Exception]) -> Exception:
