@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 from sortedcontainers import SortedDict  # type: ignore[import-untyped]
 
 from millrace.engine.claim import claim
-from millrace.engine.enqueue import enqueue, enqueue_all
+from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
 from millrace.engine.finish import release
 from millrace.engine.poll import SCAN_LIMIT
 from millrace.engine.queue import Queue, Runtime
+from millrace.engine.status import status
+from millrace.engine.sweep import sweep
 from millrace.model.cursor import Page
-from millrace.model.errors import StoreUnavailable
+from millrace.model.errors import NotFound, StoreUnavailable
+from millrace.model.ids import keyed_message_id
 from millrace.model.keys import group_of
 from millrace.model.message import Draft, Entry, Place
 from millrace.model.queue_spec import Ordering, QueueSpec, Retention, RetryPolicy
@@ -227,3 +231,52 @@ def test_every_key_gets_its_turn(store: TestStore, clock: Clock) -> None:
         served.add(held.entry.key)
         release(queue, [held.entry])
     assert len(served) == 30
+
+
+class PausedStore(TestStore):
+    """A sender that is paused right before its commit."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], None] | None = None
+
+    def put_messages(self, messages: Any) -> Any:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile:
+            meanwhile()
+        return super().put_messages(messages)
+
+
+@pytest.mark.parametrize("ordering", list(Ordering))
+def test_a_sender_paused_for_minutes_is_not_told_that_it_was_accepted(clock: Clock, ordering: Ordering) -> None:
+    store = PausedStore()
+    queue, other = queue_on(store, clock, ordering=ordering), queue_on(store, clock, ordering=ordering)
+
+    def sleep() -> None:
+        clock.forward(ORPHAN_GRACE_MS + 1_000)
+        sweep(other)
+        assert not store.entries, "the sweep takes it for an orphan"
+
+    store.meanwhile = sleep
+    with pytest.raises(StoreUnavailable, match="nothing was accepted"):
+        enqueue(queue, Draft(b"{}", idempotency_key="k", key="a"))
+    with pytest.raises(NotFound):
+        status(queue, keyed_message_id("t", "Jobs", "k"))
+    again = enqueue(queue, Draft(b"{}", idempotency_key="k", key="a"))
+    assert not again.duplicate
+    assert [held.message.id for held in claim(queue, owner="w").claims] == [again.message_id]
+
+
+def test_a_sender_paused_for_less_than_the_grace_is_accepted(clock: Clock) -> None:
+    store = PausedStore()
+    queue = queue_on(store, clock)
+
+    def nap() -> None:
+        clock.forward(ORPHAN_GRACE_MS - 1_000)
+        sweep(queue_on(store, clock))
+
+    store.meanwhile = nap
+    receipt = enqueue(queue, Draft(b"{}", idempotency_key="k"))
+    assert [held.message.id for held in claim(queue, owner="w").claims] == [receipt.message_id]

@@ -19,8 +19,8 @@ from millrace.engine.queue import Queue
 from millrace.model.body import read_body
 from millrace.model.errors import InvalidField, StoreUnavailable
 from millrace.model.ids import random_token
-from millrace.model.keys import group_of
-from millrace.model.message import Attempt, DeadLetterReason, Entry, Message, Place
+from millrace.model.keys import WITHDRAWN, group_of
+from millrace.model.message import Attempt, Body, DeadLetterReason, Entry, Message, Place
 from millrace.model.queue_spec import Ordering
 from millrace.stores.interface import Applied, Unknown, WriteResult
 
@@ -309,10 +309,32 @@ def _remove_orphan(queue: Queue, entry: Entry) -> bool:
         release(queue, [entry])
         return False
     epoch = queue.state().epoch
-    if not isinstance(queue.store.end_entries([entry])[0], Applied):
+    if message is None:
+        # Its sender may only be asleep: what it still commits must not be accepted without an entry.
+        gone = queue.store.withdraw_entry(entry, _marker(queue, entry))
+    else:
+        gone = queue.store.end_entries([entry])[0]
+    if not isinstance(gone, Applied):
         return False
     book_endings(queue, epoch, 1)
     return True
+
+
+def _marker(queue: Queue, entry: Entry) -> Message:
+    """Takes the place of a message that was never committed. The next sender of its key replaces it."""
+    now = queue.now()
+    return Message(
+        id=entry.id,
+        tenant=queue.tenant,
+        queue=queue.spec.name,
+        nonce=random_token(queue.runtime.entropy),
+        place=Place(entry.place.pk, WITHDRAWN),
+        body=Body(),
+        content_type="",
+        received_at=now,
+        dedupe_until=0,
+        ttl=queue.spec.message_ttl(now),
+    )
 
 
 def _bury_doomed(queue: Queue, entry: Entry, message: Message, lost: Attempt | None, now: int) -> bool:

@@ -15,7 +15,7 @@ from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, MessageView, locate
 from millrace.model.body import place_body
 from millrace.model.errors import MillraceError, QueueFull, StoreUnavailable
-from millrace.model.keys import ready_place, sequence_order, waiting_place
+from millrace.model.keys import WITHDRAWN, ready_place, sequence_order, waiting_place
 from millrace.model.message import Draft, Entry, Message
 from millrace.stores.interface import Applied, Refused
 
@@ -223,14 +223,17 @@ def _answer_repeat(queue: Queue, pair: _Pair, current: Message) -> Receipt:
             return Receipt(
                 current.id, current.correlation_id, current.idempotency_key, duplicate=True, existing=current
             )
-        found = locate(queue.store, current, queue.store.get_records(current.id), now)
-        if now < current.dedupe_until or not found.status.ended:
-            return _duplicate(found)
+        if current.place.sk != WITHDRAWN:
+            found = locate(queue.store, current, queue.store.get_records(current.id), now)
+            if now < current.dedupe_until or not found.status.ended:
+                return _duplicate(found)
         outcome = queue.store.replace_message(pair.message, current.nonce)
         if isinstance(outcome, Applied):
             return _accepted(pair)
-        if not isinstance(outcome, Refused) or outcome.current is None:
+        if not isinstance(outcome, Refused):
             raise StoreUnavailable("The commit got no answer; repeat it with the same key.")
+        if outcome.current is None:
+            raise StoreUnavailable("The sender was paused for too long; nothing was accepted, repeat it.")
         current = outcome.current
 
 

@@ -17,6 +17,8 @@ from millrace.model.queue_spec import MAX_PRIORITY, Ordering, QueueSpec
 
 READY = "R#"
 WAITING = "W#"
+#: Stands in a message item in place of a sort key: its entry was removed before the message was committed.
+WITHDRAWN = "X#"
 #: Sorts behind everything that a sort key can hold.
 END = "~"
 

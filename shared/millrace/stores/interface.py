@@ -72,10 +72,20 @@ class Store(Protocol):
         """Commit each message under its id; refused with the message that is there already."""
 
     def replace_message(self, message: Message, old_nonce: str) -> WriteResult[Message]:
-        """Commit a message in place of a finished one, where that still has `old_nonce`."""
+        """Commit a message in place of a finished one, where that still has `old_nonce` and its own entry is there.
+
+        Both in one step: a sender that was paused for long may find its entry removed. Refused with the message that
+        is there, or with None where the entry is not.
+        """
 
     def drop_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
         """Take back entries just written, where nobody has claimed them."""
+
+    def withdraw_entry(self, entry: Entry, marker: Message) -> WriteResult[Entry]:
+        """Remove an entry whose message was never committed, by its token, and keep it from being committed later.
+
+        Both in one step: `marker` takes the message's place where nothing is there. Refused where something is.
+        """
 
     # -- claim --------------------------------------------------------------------------------------------------
     def read_lane(self, pk: str, after: str, upto: str, limit: int) -> Page[Entry]:
@@ -84,7 +94,7 @@ class Store(Protocol):
     def get_entry(self, place: Place) -> Entry | None: ...
 
     def get_messages(self, ids: Sequence[str]) -> dict[str, Message]:
-        """The messages that exist, strongly consistent."""
+        """The messages that exist, strongly consistent. A withdrawn entry's marker is none."""
 
     def claim_entries(self, claimed: Sequence[Entry], now: int) -> list[WriteResult[Entry]]:
         """Write each entry's new claim where its version is one less and no live claim is on it."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from millrace.model.clock import Clock, system_entropy
+from millrace.model.clock import Clock
 from millrace.model.cursor import Page
 from millrace.model.errors import StoreUnavailable
-from millrace.model.ids import random_token
-from millrace.model.message import DeadLetter, Entry, MessageLocation, Place, WorkflowState
+from millrace.model.message import DeadLetter, Entry, Message, MessageLocation, Place, WorkflowState
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.conditions import (
     ABSENT,
@@ -27,13 +25,14 @@ from millrace.stores.dynamodb.items import (
     entry_of,
     held_attributes,
     location_item,
+    message_item,
     place_key,
     workflow_state_item,
     workflow_state_of,
 )
 from millrace.stores.dynamodb.reads import get_item, query_range
-from millrace.stores.dynamodb.retrying_client import CancelledByCondition, ConditionFailed, RetryingClient, WriteAnswer
-from millrace.stores.dynamodb.writes import Write, delete, put, update, write_all
+from millrace.stores.dynamodb.retrying_client import CancelledByCondition, RetryingClient, WriteAnswer
+from millrace.stores.dynamodb.writes import Write, delete, put, send_transaction, update, write_all
 from millrace.stores.interface import APPLIED, Refused, Unknown, WriteResult
 
 
@@ -55,6 +54,14 @@ class Entries:
             as_written = nonce_is(entry.nonce) & version_is(entry.version)
             writes.append(delete(self._names.queue, place_key(entry.place), as_written.or_absent()))
         return write_all(self._calls, list(zip(entries, writes, strict=True)), entry_of, _is_gone)
+
+    def withdraw_entry(self, entry: Entry, marker: Message) -> WriteResult[Entry]:
+        table = self._names.queue
+        writes = [
+            delete(table, place_key(entry.place), holds_token(entry.token)),
+            put(table, message_item(marker), ABSENT),
+        ]
+        return self._transact(writes)
 
     # -- claim --
     def read_lane(self, pk: str, after: str, upto: str, limit: int) -> Page[Entry]:
@@ -119,7 +126,7 @@ class Entries:
         check = delete(table, place_key(entry.place), mine).request()
         written = put(table, workflow_state_item(entry.id, workflow_state), unchanged).in_transaction()
         try:
-            self._send_transaction([{"ConditionCheck": check}, written])
+            send_transaction(self._calls, [{"ConditionCheck": check}, written])
         except CancelledByCondition as refusal:
             if 0 in refusal.failed:
                 return Refused(None)
@@ -134,17 +141,12 @@ class Entries:
     # -- shared --
     def _transact(self, writes: list[Write]) -> WriteResult[Entry]:
         try:
-            self._send_transaction([write.in_transaction() for write in writes])
-        except ConditionFailed as refusal:
-            return Refused(entry_of(refusal.item) if refusal.item else None)
+            send_transaction(self._calls, [write.in_transaction() for write in writes])
+        except CancelledByCondition as refusal:
+            return Refused(entry_of(refusal.items[0]) if refusal.items[0] else None)
         except StoreUnavailable as error:
             return Unknown(error)
         return APPLIED
-
-    def _send_transaction(self, items: list[dict[str, Any]]) -> None:
-        """The request token makes a repeat of this very call harmless."""
-        token = random_token(system_entropy)
-        self._calls.send("transact_write_items", TransactItems=items, ClientRequestToken=token)
 
     def _gone_while_mine(self, entry: Entry, current: Entry | None, answer: WriteAnswer) -> bool:
         """Missing after a try without an answer, with the claim still live: nobody else could have taken it out."""

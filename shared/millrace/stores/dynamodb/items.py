@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.model.keys import partition
+from millrace.model.keys import WITHDRAWN, partition
 from millrace.model.message import (
     Attempt,
     Body,
@@ -261,8 +261,9 @@ def workflow_state_of(item: Mapping[str, Any]) -> WorkflowState:
 def records_of(found: list[Item], message_id: str) -> Records:
     """All that a query of a message's id brought."""
     items = {item["sk"]["S"]: item for item in found}
+    message = message_of(items[MESSAGE], message_id) if MESSAGE in items else None
     return Records(
-        message_of(items[MESSAGE], message_id) if MESSAGE in items else None,
+        message if message and message.place.sk != WITHDRAWN else None,
         location_of(items[LOCATION], message_id) if LOCATION in items else None,
         result_of(items[RESULT], message_id) if RESULT in items else None,
         workflow_state_of(items[WORKFLOW_STATE]) if WORKFLOW_STATE in items else None,

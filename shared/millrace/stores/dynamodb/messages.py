@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from millrace.model.errors import StoreUnavailable
+from millrace.model.keys import WITHDRAWN
 from millrace.model.message import Message, MessageLocation, Records, Result
 from millrace.stores.dynamodb.client import TableNames
-from millrace.stores.dynamodb.conditions import ABSENT, Condition, at_most, nonce_is
+from millrace.stores.dynamodb.conditions import ABSENT, at_most, nonce_is
 from millrace.stores.dynamodb.items import (
     LOCATION,
     MESSAGE,
@@ -16,13 +17,20 @@ from millrace.stores.dynamodb.items import (
     message_item,
     message_key,
     message_of,
+    place_key,
     records_of,
     result_item,
 )
 from millrace.stores.dynamodb.reads import get_item, query_all
-from millrace.stores.dynamodb.retrying_client import DUPLICATE, ConditionFailed, RetryingClient, WriteAnswer
-from millrace.stores.dynamodb.writes import put, write_all
-from millrace.stores.interface import WriteResult
+from millrace.stores.dynamodb.retrying_client import (
+    DUPLICATE,
+    CancelledByCondition,
+    ConditionFailed,
+    RetryingClient,
+    WriteAnswer,
+)
+from millrace.stores.dynamodb.writes import delete, put, send_transaction, write_all
+from millrace.stores.interface import APPLIED, Refused, Unknown, WriteResult
 
 
 class Messages:
@@ -32,19 +40,28 @@ class Messages:
     _names: TableNames
 
     def put_messages(self, messages: Sequence[Message]) -> list[WriteResult[Message]]:
-        return self._put_messages(messages, ABSENT)
+        wanted = [(message, put(self._names.queue, message_item(message), ABSENT)) for message in messages]
+        return write_all(self._calls, wanted, _stored_message, _has_nonce)
 
     def replace_message(self, message: Message, old_nonce: str) -> WriteResult[Message]:
-        return self._put_messages([message], nonce_is(old_nonce))[0]
-
-    def _put_messages(self, messages: Sequence[Message], condition: Condition) -> list[WriteResult[Message]]:
-        wanted = [(message, put(self._names.queue, message_item(message), condition)) for message in messages]
-        return write_all(self._calls, wanted, _stored_message, _has_nonce)
+        table = self._names.queue
+        own_entry = delete(table, place_key(message.place), nonce_is(message.nonce)).request()
+        replaced = put(table, message_item(message), nonce_is(old_nonce)).in_transaction()
+        try:
+            send_transaction(self._calls, [{"ConditionCheck": own_entry}, replaced])
+        except CancelledByCondition as refusal:
+            current = _stored_message(refusal.items[1]) if refusal.items[1] else None
+            if current and current.nonce == message.nonce:
+                return APPLIED
+            return Refused(None if 0 in refusal.failed else current)
+        except StoreUnavailable as error:
+            return Unknown(error)
+        return APPLIED
 
     def get_messages(self, ids: Sequence[str]) -> dict[str, Message]:
         keys = [message_key(message_id, MESSAGE) for message_id in dict.fromkeys(ids)]
         items = self._calls.read_all(self._names.queue, keys)
-        return {message.id: message for message in map(_stored_message, items)}
+        return {message.id: message for message in map(_stored_message, items) if message.place.sk != WITHDRAWN}
 
     def put_results(self, results: Sequence[Result]) -> None:
         items = [result_item(result) for result in results]

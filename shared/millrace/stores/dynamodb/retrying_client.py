@@ -249,6 +249,7 @@ class CancelledByCondition(ConditionFailed):
     """A transaction's condition did not hold; says which."""
 
     def __init__(self, reasons: list[dict[str, Any]], *, after_no_answer: bool) -> None:
+        self.items = [reason.get("Item") or None for reason in reasons]  #: as they stand, one for each write
         self.failed = [n for n, reason in enumerate(reasons) if reason.get("Code") in CONDITION_FAILED]
         super().__init__(reasons[self.failed[0]].get("Item") or None, after_no_answer=after_no_answer)
 

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from millrace.model.clock import system_entropy
 from millrace.model.errors import StoreUnavailable
+from millrace.model.ids import random_token
 from millrace.stores.dynamodb.conditions import ABSENT, Condition
 from millrace.stores.dynamodb.retrying_client import CONDITION_FAILED, DUPLICATE, ConditionFailed, WriteAnswer
 from millrace.stores.interface import APPLIED, Refused, Unknown, WriteResult
@@ -195,3 +197,8 @@ def _update_text(table: str, names: tuple[str, ...], where: str) -> str:
 def _delete_text(table: str, where: str) -> str:
     """The old item comes back, since a deletion of nothing is a success here."""
     return f'DELETE FROM "{table}" WHERE "pk" = ? AND "sk" = ? AND {where} RETURNING ALL OLD *'  # noqa: S608
+
+
+def send_transaction(calls: RetryingClient, items: list[dict[str, Any]]) -> None:
+    """Write several items or none. The request token makes a repeat of this very call harmless."""
+    calls.send("transact_write_items", TransactItems=items, ClientRequestToken=random_token(system_entropy))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from millrace.model.cursor import Page
+from millrace.model.keys import WITHDRAWN
 from millrace.model.message import DeadLetter, Entry, Message, MessageLocation, Place, Records, Result, WorkflowState
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
 from millrace.stores.interface import APPLIED, Full, Refused, WriteResult
@@ -72,8 +73,22 @@ class MemoryStore:
             current = self.messages.get(message.id)
             if current is None or current.nonce not in (old_nonce, message.nonce):
                 return Refused(current)
+            entry = self.entries.get(message.place)
+            if current.nonce == old_nonce and (entry is None or entry.nonce != message.nonce):
+                return Refused(None)
             self.messages[message.id] = message
             return APPLIED
+
+    def withdraw_entry(self, entry: Entry, marker: Message) -> WriteResult[Entry]:
+        with self._lock:
+            if entry.id in self.messages:
+                return Refused(self.entries.get(entry.place))
+
+            def withdraw(current: Entry) -> None:
+                del self.entries[current.place]
+                self.messages[marker.id] = marker
+
+            return self._fenced(entry.place, entry.token, withdraw)
 
     def drop_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
         return [self._drop_entry(entry) for entry in entries]
@@ -99,7 +114,8 @@ class MemoryStore:
 
     def get_messages(self, ids: Sequence[str]) -> dict[str, Message]:
         with self._lock:
-            return {id_: self.messages[id_] for id_ in ids if id_ in self.messages}
+            found = {id_: self.messages[id_] for id_ in ids if id_ in self.messages}
+            return {id_: message for id_, message in found.items() if message.place.sk != WITHDRAWN}
 
     def claim_entries(self, claimed: Sequence[Entry], now: int) -> list[WriteResult[Entry]]:
         return [self._claim_entry(entry, now) for entry in claimed]
@@ -190,8 +206,9 @@ class MemoryStore:
     # -- one message by id --------------------------------------------------------------------------------------
     def get_records(self, message_id: str) -> Records:
         with self._lock:
+            message = self.messages.get(message_id)
             return Records(
-                self.messages.get(message_id),
+                message if message and message.place.sk != WITHDRAWN else None,
                 self.location.get(message_id),
                 self.results.get(message_id),
                 self.workflow_state.get(message_id),
