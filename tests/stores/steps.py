@@ -87,6 +87,7 @@ def replace_message(store: Store, samples: Samples, _count: int) -> Step:
     old = samples.message()
     store.put_messages([old])
     new = replace(old, nonce="new")
+    store.put_entries([samples.entry(place=new.place, id=new.id, nonce=new.nonce)])
     return Step(
         lambda: store.replace_message(new, old.nonce), APPLIED, lambda: store.get_messages([old.id]), {old.id: new}
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from millrace.model.message import Body, Records
+from millrace.model.keys import WITHDRAWN
+from millrace.model.message import Body, Place, Records
 from millrace.stores.interface import APPLIED, Refused, Store
 from tests.conftest import NOON
-from tests.stores.samples import Samples, all_claimed
+from tests.stores.samples import Samples, all_claimed, claimed
 
 
 def test_message_is_read_back_as_it_was_put(store: Store, samples: Samples, count: int) -> None:
@@ -49,9 +50,53 @@ def test_finished_message_is_replaced_by_its_nonce(store: Store, samples: Sample
     old = samples.message()
     store.put_messages([old])
     new = replace(old, nonce="new", body=Body(b"new", size=3), run="")
+    store.put_entries([samples.entry(place=new.place, id=new.id, nonce=new.nonce)])
     assert store.replace_message(new, old.nonce) == APPLIED
     assert store.get_messages([old.id]) == {old.id: new}
     assert store.replace_message(new, old.nonce) == APPLIED, "its own write, repeated"
+
+
+def test_a_message_whose_entry_was_removed_replaces_nothing(store: Store, samples: Samples) -> None:
+    old = samples.message()
+    store.put_messages([old])
+    new = replace(old, nonce="new")
+    assert store.replace_message(new, old.nonce) == Refused(None)
+    store.put_entries([samples.entry(place=new.place, id=new.id, nonce="another")])
+    assert store.replace_message(new, old.nonce) == Refused(None)
+    assert store.get_messages([old.id]) == {old.id: old}
+
+
+def test_a_withdrawn_entry_can_no_longer_be_committed(store: Store, samples: Samples) -> None:
+    entry = samples.entry(version=1)
+    held = claimed(entry)
+    store.put_entries([entry])
+    assert store.claim_entries([held], NOON) == [APPLIED]
+    marker = samples.message(entry, nonce="marker", place=Place(entry.place.pk, WITHDRAWN))
+    assert isinstance(store.withdraw_entry(replace(held, token="stale"), marker), Refused)
+    assert store.get_entry(entry.place) == held
+    assert store.withdraw_entry(held, marker) == APPLIED
+    assert (store.get_entry(entry.place), store.get_messages([entry.id])) == (None, {})
+    assert store.get_records(entry.id).message is None
+    late = samples.message(entry)
+    assert store.put_messages([late]) == [Refused(marker)]
+    assert store.replace_message(late, marker.nonce) == Refused(None)
+    second = claimed(replace(entry, nonce="second"))
+    store.put_entries([replace(entry, nonce="second")])
+    store.claim_entries([second], NOON)
+    assert store.withdraw_entry(second, marker) == APPLIED, "the orphan of another sender of the same key"
+
+
+def test_an_entry_that_was_committed_meanwhile_is_not_withdrawn(store: Store, samples: Samples) -> None:
+    entry = samples.entry(version=1)
+    held = claimed(entry)
+    store.put_entries([entry])
+    store.claim_entries([held], NOON)
+    message = samples.message(entry)
+    store.put_messages([message])
+    marker = samples.message(entry, nonce="marker", place=Place(entry.place.pk, WITHDRAWN))
+    assert isinstance(store.withdraw_entry(held, marker), Refused)
+    assert store.get_entry(entry.place) == held
+    assert store.get_messages([entry.id]) == {entry.id: message}
 
 
 def test_replacing_by_a_stale_nonce_changes_nothing(store: Store, samples: Samples) -> None:

@@ -84,7 +84,8 @@ class Store(Protocol):
     def withdraw_entry(self, entry: Entry, marker: Message) -> WriteResult[Entry]:
         """Remove an entry whose message was never committed, by its token, and keep it from being committed later.
 
-        Both in one step: `marker` takes the message's place where nothing is there. Refused where something is.
+        Both in one step: `marker` takes the message's place where nothing or another marker is. Refused where a
+        message is.
         """
 
     # -- claim --------------------------------------------------------------------------------------------------

@@ -214,6 +214,26 @@ def _replay_with_a_fresh_id(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(millrace.engine.dead_letters, "enqueue", lambda queue, draft, system_key="": enqueue(queue, draft))
 
 
+def _orphans_removed_without_a_marker(patch: pytest.MonkeyPatch) -> None:
+    def withdraw_entry(self: MemoryStore, entry: Entry, _marker: Message) -> WriteResult[Entry]:
+        return self.end_entries([entry])[0]
+
+    patch.setattr(MemoryStore, "withdraw_entry", withdraw_entry)
+
+
+def _doomed_count_as_claims(patch: pytest.MonkeyPatch) -> None:
+    """As it was: a poll that is full of what is to be buried hands out nothing else."""
+    poll = millrace.engine.poll.poll
+
+    def crowded(queue: Any, pk: str, wanted: int, *rest: Any) -> Any:
+        found = poll(queue, pk, wanted, *rest)
+        if found.doomed:
+            found.entries.clear()
+        return found
+
+    patch.setattr(millrace.engine.claim, "poll", crowded)
+
+
 MUTANTS: dict[str, Mutant] = {
     "ack without token": Mutant(
         "the token in every finishing write",
@@ -309,5 +329,15 @@ MUTANTS: dict[str, Mutant] = {
         "the second look at an uncommitted head",
         "fifo while two senders send",
         _passed_by_for_good,
+    ),
+    "orphans removed without a marker": Mutant(
+        "the marker in a withdrawn message's place",
+        "a sender asleep past the grace",
+        _orphans_removed_without_a_marker,
+    ),
+    "what is to be buried hides the rest": Mutant(
+        "liveness: what may run is handed out",
+        "a healthy message behind a doomed one",
+        _doomed_count_as_claims,
     ),
 }

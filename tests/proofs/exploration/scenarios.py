@@ -20,7 +20,7 @@ from millrace.engine.status import status
 from millrace.engine.sweep import sweep
 from millrace.model.clock import MINUTE
 from millrace.model.errors import MillraceError
-from millrace.model.message import Draft
+from millrace.model.message import Draft, Message
 from millrace.model.queue_spec import Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
 from millrace.model.queue_state import GRANT_MINUTES, SKEW_MS, CreditRequest
 from millrace.stores.interface import Applied, Store
@@ -67,6 +67,10 @@ class World:
             self.tenant, self.spec
         )
 
+    def _has_entry(self, message: Message) -> bool:
+        entry = self.real.get_entry(message.place)
+        return entry is not None and entry.nonce == message.nonce
+
     def _portrait(self) -> tuple[object, ...]:
         """What is stored, with ids and nonces numbered as they came: two schedules may meet in one state."""
         assert isinstance(self.real, MemoryStore)
@@ -93,12 +97,14 @@ class World:
         if name == "put_messages":
             for message, outcome in zip(arguments[0], answer, strict=True):
                 if isinstance(outcome, Applied) and self.committed.get(message.id) != message.nonce:
+                    assert self._has_entry(message), "a message was committed without its entry"
                     self.committed[message.id] = message.nonce
                     self.origins[message.origin] += bool(message.origin)
                     assert self.origins[message.origin] <= 1, "one job replayed a dead letter twice"
         elif name == "replace_message" and isinstance(answer, Applied):
-            before = (arguments[0].id, self.committed[arguments[0].id])
-            assert self.ended[before] or self.buried[before], "a message was replaced before it had ended"
+            before = (arguments[0].id, self.committed.get(arguments[0].id, ""))
+            assert not before[1] or self.ended[before] or self.buried[before], "replaced before it had ended"
+            assert self._has_entry(arguments[0]), "a message was committed without its entry"
             self.committed[arguments[0].id] = arguments[0].nonce
         elif name == "end_entries":
             for entry, outcome in zip(arguments[0], answer, strict=True):
@@ -250,12 +256,31 @@ class World:
         return work
 
     # -- afterwards --
+    def _may_run(self) -> set[str]:
+        """Ids of what a free worker must be handed now: committed, due, unclaimed, first of its queue or key."""
+        queue, blocked, found = self.queue(), set[str](), set[str]()
+        for pk in queue.partitions():
+            for entry in self.real.read_lane(pk, "", "~", 100).items:
+                group = {Ordering.FIFO: "", Ordering.PER_KEY: entry.key}.get(self.spec.ordering, entry.id)
+                if self.committed.get(entry.id) != entry.nonce:
+                    continue
+                attempts = entry.attempts + entry.lost(self.now)
+                doomed = entry.expires_at <= self.now or attempts >= MAX_ATTEMPTS
+                if group not in blocked and not doomed and not entry.live(self.now) and entry.due <= self.now:
+                    found.add(entry.id)
+                blocked.add(group)
+        return found
+
     def settle(self) -> None:
         """No more trouble: time passes, a healthy worker drains the queue, and everything is accounted for."""
         queue = self.queue()
         self.now += ORPHAN_GRACE_MS + LEASE_MS
         for _ in range(20):
-            for held in claim(queue, owner="last", limit=10).claims:
+            may_run = self._may_run()
+            claims = claim(queue, owner="last", limit=10).claims
+            handed_out = {held.entry.id for held in claims}
+            assert may_run <= handed_out, f"{may_run - handed_out} may run and is not handed out"
+            for held in claims:
                 assert self.start(queue, held)
                 assert ack(queue, [held.entry], [b"r"]) == [None]
             if not any(self.real.read_lane(pk, "", "~", 1).items for pk in queue.partitions()):
@@ -379,7 +404,27 @@ def _swept(world: World) -> list[tuple[str, Callable[[], None]]]:
     ]
 
 
+def _asleep(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """A sender sleeps between its writes for longer than the grace; the same key is sent again meanwhile."""
+    return [
+        ("sender", world.sender("k")),
+        ("time", world.time(ORPHAN_GRACE_MS + 1_000)),
+        ("sweep", world.sweeper()),
+        ("again", world.sender("k")),
+    ]
+
+
+def _beside_the_doomed(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """A message that has grown too old lies in front of a healthy one."""
+    _prepared(world, Draft(b"old"))
+    world.now += 60_000
+    _prepared(world, Draft(b"healthy"))
+    return [("worker", world.worker("w", limit=2)), ("other", world.worker("o", limit=2))]
+
+
 SCENARIOS: dict[str, Scenario] = {
+    "a sender asleep past the grace": _scenario(_asleep),
+    "a healthy message behind a doomed one": _scenario(_beside_the_doomed, retention=Retention(max_age_seconds=60)),
     "two senders of one key, and a worker": _scenario(_same_key),
     "a key sent again after its window": _scenario(_window_over, idempotency=Idempotency(window_seconds=1)),
     "a retry during a repeat after the window": _scenario(

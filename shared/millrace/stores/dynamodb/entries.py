@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from millrace.model.clock import Clock
 from millrace.model.cursor import Page
 from millrace.model.errors import StoreUnavailable
+from millrace.model.keys import WITHDRAWN
 from millrace.model.message import DeadLetter, Entry, Message, MessageLocation, Place, WorkflowState
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.conditions import (
     ABSENT,
     claim_live,
     claim_over,
+    equal,
     holds_token,
     nonce_is,
     nonce_is_not,
@@ -59,7 +61,7 @@ class Entries:
         table = self._names.queue
         writes = [
             delete(table, place_key(entry.place), holds_token(entry.token)),
-            put(table, message_item(marker), ABSENT),
+            put(table, message_item(marker), equal("place", WITHDRAWN).or_absent()),
         ]
         return self._transact(writes)
 

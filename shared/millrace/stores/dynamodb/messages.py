@@ -53,7 +53,7 @@ class Messages:
             current = _stored_message(refusal.items[1]) if refusal.items[1] else None
             if current and current.nonce == message.nonce:
                 return APPLIED
-            return Refused(None if 0 in refusal.failed else current)
+            return Refused(current if 1 in refusal.failed else None)
         except StoreUnavailable as error:
             return Unknown(error)
         return APPLIED

@@ -81,7 +81,8 @@ class MemoryStore:
 
     def withdraw_entry(self, entry: Entry, marker: Message) -> WriteResult[Entry]:
         with self._lock:
-            if entry.id in self.messages:
+            message = self.messages.get(entry.id)
+            if message is not None and message.place.sk != WITHDRAWN:
                 return Refused(self.entries.get(entry.place))
 
             def withdraw(current: Entry) -> None:
