@@ -3,7 +3,7 @@
 The public names, by what they are for. Each is imported when it is first used, so that `import millrace` costs a
 function nothing, and a handler needs neither boto3 nor httpx.
 
-    handlers    command, Context; raise Retry, Reject or Snooze to say what becomes of a message
+    handlers    command, Context; raise Retry, Reject, Snooze or Unavailable to say what becomes of a message
     clients     Client, AsyncClient, Consumer, Delivery: the pull API from elsewhere (extra `client`);
                 their errors and the rest are in `millrace.client`
     embedding   Runtime and Queue over a store (MemoryStore, MemoryBlobs, or `millrace.aws.runtime.aws_runtime`),
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
     from millrace.worker.commands import command
     from millrace.worker.context import Context
-    from millrace.worker.controls import Reject, Retry, Snooze
+    from millrace.worker.controls import Reject, Retry, Snooze, Unavailable
 
 _MODULES = {
     "client.clients": ("AsyncClient", "Client"),
@@ -58,7 +58,7 @@ _MODULES = {
     "stores.memory.queue": ("MemoryBlobs", "MemoryStore"),
     "worker.commands": ("command",),
     "worker.context": ("Context",),
-    "worker.controls": ("Reject", "Retry", "Snooze"),
+    "worker.controls": ("Reject", "Retry", "Snooze", "Unavailable"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -92,6 +92,7 @@ __all__ = [
     "StaleClaim",
     "StaleState",
     "StoreUnavailable",
+    "Unavailable",
     "ack",
     "body_of",
     "claim",

@@ -280,3 +280,14 @@ def test_a_sender_paused_for_less_than_the_grace_is_accepted(clock: Clock) -> No
     store.meanwhile = nap
     receipt = enqueue(queue, Draft(b"{}", idempotency_key="k"))
     assert [held.message.id for held in claim(queue, owner="w").claims] == [receipt.message_id]
+
+
+def test_what_dead_senders_left_at_the_head_does_not_hide_what_lies_behind(store: TestStore, clock: Clock) -> None:
+    queue = queue_on(store, clock)
+    send(queue, *(f"dead{n}" for n in range(5)))
+    store.messages.clear()
+    clock.forward(ORPHAN_GRACE_MS + 1)
+    send(queue, "healthy")
+    assert [held.message.idempotency_key for held in claim(queue, owner="w").claims] == ["healthy"]
+    sweep(queue)
+    assert len(store.entries) == 1

@@ -7,7 +7,7 @@ claimed but may not run (too old, attempts used up, an orphan) is dealt with her
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from millrace.engine.bury import bury
@@ -163,15 +163,26 @@ def _look(queue: Queue, pk: str, wanted: int, only: Filter) -> tuple[PollResult,
             passed = {place: entry for place, entry in passed.items() if not _committed(entry, messages)}
             found = PollResult(next_at=now)
             continue
-        unsent = {entry.place: entry for entry in found.entries if _is_unsent(entry, messages, now)}
-        for entry in (*passed.values(), *unsent.values()):
-            found.later(now + max(COMMIT_SOON_MS, now - entry.enqueued_at))
-        enough = len(found.entries) - len(unsent) >= wanted
+        uncommitted = {entry.place: entry for entry in found.entries if not _committed(entry, messages)}
+        enough = len(found.entries) - len(uncommitted) >= wanted
         all_seen = len(found.entries) < width and queue.spec.ordering is not Ordering.PER_KEY
-        if not unsent or enough or all_seen:
+        passed |= uncommitted
+        for entry in passed.values():
+            if _is_unsent(entry, messages, now):
+                found.later(now + max(COMMIT_SOON_MS, now - entry.enqueued_at))
+        if not uncommitted or enough or all_seen:
             break
-        passed |= unsent
+    found.orphans = _orphans(passed.values(), messages, queue.now())
     return found, messages
+
+
+def _orphans(entries: Iterable[Entry], messages: dict[str, Message], now: int) -> dict[Place, Entry]:
+    """Entries whose sender cannot still be about to commit them."""
+    return {
+        entry.place: entry
+        for entry in entries
+        if not _committed(entry, messages) and not _is_unsent(entry, messages, now)
+    }
 
 
 def _messages_of(queue: Queue, entries: Sequence[Entry]) -> dict[str, Message]:
@@ -202,7 +213,7 @@ def _clear(queue: Queue, found: PollResult, messages: dict[str, Message], owner:
     poll or the sweep.
     """
     now = queue.now()
-    orphans = [e for e in found.entries if not _committed(e, messages) and not _is_unsent(e, messages, now)]
+    orphans = list(found.orphans.values())[:DOOMED_AT_ONCE]
     doomed = list(found.doomed.values())[:DOOMED_AT_ONCE]
     if not doomed and not orphans:
         return 0
@@ -243,7 +254,9 @@ def clear_doomed(queue: Queue, owner: str) -> int:
         found = poll(queue, pk, SWEEP_PAGE, queue.now())
         found.doomed |= {entry.place: entry for entry in aged(queue, pk, queue.now())}
         met += len(found.doomed)
-        _clear(queue, found, _messages_of(queue, found.entries), owner, queue.spec.lease_ms)
+        messages = _messages_of(queue, found.entries)
+        found.orphans = _orphans(found.entries, messages, queue.now())
+        _clear(queue, found, messages, owner, queue.spec.lease_ms)
     return met
 
 

@@ -59,6 +59,7 @@ class PollResult:
 
     entries: list[Entry] = field(default_factory=list)  #: to be claimed and run, best first
     doomed: dict[Place, Entry] = field(default_factory=dict)  #: expired, or their attempts used up: to be buried
+    orphans: dict[Place, Entry] = field(default_factory=dict)  #: entries that will never have a message: to be removed
     next_at: int | None = None  #: when something more may become claimable, as far as the poll could see
     passed: Set[Place] = frozenset()  #: entries to look past: they have no message yet
 

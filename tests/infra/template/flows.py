@@ -19,6 +19,7 @@ from millrace.model.tokens import Scope, issue
 from millrace.signatures import Secret, preset
 from millrace.signatures.signing import sign
 from millrace.worker import Context, command
+from millrace.worker.controls import Unavailable
 from tests.infra.template.cloud import SECRET
 from tests.infra.template.stage import LARGE, Handler, Play
 
@@ -34,7 +35,7 @@ def work(given: dict[str, Any], _context: Context) -> dict[str, Any]:
 
 @command("Proof.Fail")
 def fail(_given: dict[str, Any], _context: Context) -> None:
-    raise ValueError("as it was told")
+    raise Unavailable(reason="what it needs is down")
 
 
 def play_ingress(play: Play, handler: Handler) -> None:
@@ -103,6 +104,7 @@ def play_authoriser(play: Play, handler: Handler) -> None:
 def play_consumer(play: Play, handler: Handler) -> None:
     """Every route of the pull API, singly and in batches."""
     call = partial(play.visit, handler)
+    play.leave_unsent("Pulled")
     _play_enqueues(play, call)
     _play_claims(call)
     (dead_letter,) = play.bury("Pulled", LARGE)

@@ -98,7 +98,15 @@ class Play:
             for one in past.entries(name)
         ]
         self.runtime.store.put_entries(lost)
+        self.leave_unsent(name)
         self.runtime.store.take_credits(self.tenant, name, CreditRequest(9, 1_000, past.queue(name).now()))
+
+    def leave_unsent(self, name: str) -> None:
+        """An entry whose sender died before it wrote the message."""
+        self.past.put(name, 1)
+        found = self.past.entries(name)[-1]
+        place = Place(found.place.pk, f"{found.place.sk}y")
+        self.runtime.store.put_entries([replace(found, id="never-sent", place=place, expires_at=LATE)])
 
     def call(self, handler: Handler, event: Any) -> Any:
         with self.cloud.noting():

@@ -176,15 +176,20 @@ class World:
 
         def work() -> None:
             for _ in range(count):
-                before = frozenset(self.accepted)
+                before, began = frozenset(self.accepted), self.now
                 try:
                     message_id = enqueue(queue, Draft(b"x", idempotency_key=key, key="k")).message_id
-                except MillraceError:
+                except MillraceError as error:
+                    self._check_refusal(str(error), self.now - began)
                     return
                 self.accepted.add(message_id)
                 self.sent_after.setdefault(message_id, before)
 
         return work
+
+    @staticmethod
+    def _check_refusal(problem: str, took_ms: int) -> None:
+        assert took_ms > ORPHAN_GRACE_MS or "paused" not in problem, "a sender was refused as too late, and was not"
 
     def worker(self, name: str, *, fails: bool = False, limit: int = 1) -> Callable[[], None]:
         queue = self.queue()
@@ -417,14 +422,14 @@ def _asleep(world: World) -> list[tuple[str, Callable[[], None]]]:
 def _beside_the_doomed(world: World) -> list[tuple[str, Callable[[], None]]]:
     """A message that has grown too old lies in front of a healthy one."""
     _prepared(world, Draft(b"old"))
-    world.now += 60_000
+    world.now += 3_600_000
     _prepared(world, Draft(b"healthy"))
     return [("worker", world.worker("w", limit=2)), ("other", world.worker("o", limit=2))]
 
 
 SCENARIOS: dict[str, Scenario] = {
     "a sender asleep past the grace": _scenario(_asleep),
-    "a healthy message behind a doomed one": _scenario(_beside_the_doomed, retention=Retention(max_age_seconds=60)),
+    "a healthy message behind a doomed one": _scenario(_beside_the_doomed, retention=Retention(max_age_seconds=3_600)),
     "two senders of one key, and a worker": _scenario(_same_key),
     "a key sent again after its window": _scenario(_window_over, idempotency=Idempotency(window_seconds=1)),
     "a retry during a repeat after the window": _scenario(
