@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from millrace.aws.functions import EventNotSent
 from millrace.engine.status import MessageStatus, status
 from millrace.worker import TimeLeft
 from millrace.worker.drainer import WakeRequest
-from millrace.worker.slots import take_slot
+from millrace.worker.slots import has_free_slot, take_slot
+from millrace.worker.worker import DrainResult, Worker
 from tests.conftest import Bench
 from tests.worker.rigs import DrainerRig
 
@@ -61,6 +63,67 @@ def test_a_message_that_found_no_free_slot_is_seen_by_the_last_look(bench: Bench
     assert all(others)
 
 
+def test_a_worker_that_found_nothing_looks_once_more_too(memory_bench: Bench) -> None:
+    """It was woken for what another has done; what comes while it holds the slot finds no place."""
+    rig = DrainerRig(memory_bench)
+    others = [take_slot(rig.queue(), 4, first=1) for _ in range(2)]
+    free, late = memory_bench.store.free_slot, []
+
+    def free_late(tenant: str, queue: str, slot: Any) -> None:
+        if not late:
+            late.append(1)
+            rig.put(1)
+            assert not has_free_slot(rig.queue(), 4)
+        free(tenant, queue, slot)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory_bench.store, "free_slot", free_late)
+        rig.drainer.drain(rig.wake_request(), TimeLeft())
+    assert rig.seen == [1]
+    assert all(others)
+
+
+def test_an_entry_that_is_not_committed_does_not_keep_a_worker(memory_bench: Bench) -> None:
+    rig = DrainerRig(memory_bench)
+    message_id = rig.put(1)
+    del memory_bench.store.messages[message_id]  # type: ignore[attr-defined]
+    result = rig.drainer.drain(rig.wake_request(), TimeLeft())
+    assert result is not None
+    assert (result.reason, rig.seen) == ("idle", [])
+
+
+def test_what_ends_one_drain_ends_no_other(memory_bench: Bench) -> None:
+    """A slot that was lost, or threads that are stuck, belong to one queue."""
+    rig = DrainerRig(memory_bench)
+    rig.put(1)
+    rig.put(2, "Others")
+    rig.put(3, "Others")
+
+    def lose_slot(n: int) -> None:
+        if n == 1:
+            memory_bench.store.slots.clear()  # type: ignore[attr-defined]
+            assert take_slot(rig.queue(), 4)
+            next(iter(workers)).heartbeat.renew_slot()
+
+    rig.before = lose_slot
+    workers: list[Worker] = []
+    real = Worker.run
+
+    def run(self: Worker) -> DrainResult:
+        workers.append(self)
+        return real(self)
+
+    time_left = TimeLeft()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Worker, "run", run)
+        first = rig.drainer.drain(rig.wake_request(), time_left)
+        second = rig.drainer.drain(rig.wake_request("Others"), time_left)
+    assert first is not None
+    assert second is not None
+    assert (first.reason, second.reason, time_left.stopped) == ("slot lost", "idle", False)
+    assert sorted(rig.seen) == [1, 2, 3]
+
+
 def test_two_workers_on_one_queue_run_each_message_once(bench: Bench) -> None:
     one, two = DrainerRig(bench), DrainerRig(bench)
     for n in range(60):
@@ -98,3 +161,14 @@ def test_a_shallow_queue_and_a_called_worker_call_nobody(bench: Bench) -> None:
         rig.put(n)
     rig.drainer.drain(rig.wake_request(fanned=True), TimeLeft())
     assert not called
+
+
+def test_a_worker_that_cannot_be_started_leaves_the_work_to_this_one(memory_bench: Bench) -> None:
+    def refuse(_request: WakeRequest) -> None:
+        raise EventNotSent("worker: TooManyRequestsException")
+
+    rig = DrainerRig(memory_bench, invoke_worker=refuse)
+    for n in range(50):
+        rig.put(n)
+    rig.drainer.drain(rig.wake_request(), TimeLeft())
+    assert len(rig.seen) == 50

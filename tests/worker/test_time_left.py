@@ -44,3 +44,17 @@ def test_a_mark_stops_without_a_lock() -> None:
     time_left = TimeLeft()
     time_left.mark("SIGINT")
     assert (time_left.stopped, time_left.left_ms()) == (True, None)
+
+
+def test_a_share_ends_with_the_whole_and_ends_nothing_else_by_itself() -> None:
+    now, heard = [0.0], list[str]()
+    whole = TimeLeft(lambda: 60_000, monotonic=lambda: now[0])
+    with whole.share() as one, whole.share() as other, other.on_stop(lambda: heard.append(other.reason)):
+        one.stop(5.0, "slot lost")
+        assert (one.left_ms(), one.reason) == (5_000, "slot lost")
+        assert (other.left_ms(), other.stopped, whole.stopped) == (60_000, False, False)
+        whole.mark("SIGTERM")
+        assert other.stopped
+        whole.stop(25.0, "SIGTERM")
+        assert (one.left_ms(), other.left_ms(), one.reason) == (5_000, 25_000, "slot lost")
+    assert heard == ["SIGTERM"]

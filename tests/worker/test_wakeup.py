@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from millrace.aws.functions import EventNotSent
 from millrace.engine.operate import pause
 from millrace.engine.status import MessageStatus, status
 from millrace.model.errors import InvalidField
 from millrace.worker import TimeLeft
 from millrace.worker.drainer import WakeRequest
+from millrace.worker.slots import SLOT_LEASE_MS, take_slot
 from millrace.worker.wakeup import Wakeup, handle_wakeup, read_event, wake_event
 from tests.conftest import Bench
+from tests.worker.conftest import AT_ONCE
 from tests.worker.rigs import DrainerRig
 
 EVENTS = Path(__file__).parents[2] / "events"
@@ -40,7 +43,7 @@ def sample(name: str) -> dict[str, Any]:
 def test_many_stream_records_of_one_queue_are_one_drain() -> None:
     event = sample("worker-stream.json")
     event["Records"] *= 50
-    assert read_event(event) == Wakeup((WakeRequest("default", "WebhookIngress"),))
+    assert read_event(event) == Wakeup((WakeRequest("default", "WebhookIngress"),), stream=True)
 
 
 def test_only_entries_that_appeared_wake() -> None:
@@ -49,8 +52,8 @@ def test_only_entries_that_appeared_wake() -> None:
     changed = {**record, "eventName": "MODIFY"}
     message = {**record, "dynamodb": {"Keys": {"pk": {"S": "M#abc"}, "sk": {"S": "M"}}}}
     waiting = {**record, "dynamodb": {"Keys": {**keys, "sk": {"S": "W#0000000000001#x"}}}}
-    assert read_event({"Records": [changed, message, {}]}) == Wakeup()
-    assert read_event({"Records": [waiting]}) == Wakeup((WakeRequest("default", "WebhookIngress"),))
+    assert read_event({"Records": [changed, message, {}]}) == Wakeup(stream=True)
+    assert read_event({"Records": [waiting]}) == Wakeup((WakeRequest("default", "WebhookIngress"),), stream=True)
 
 
 def test_the_schedule_asks_for_a_sweep() -> None:
@@ -81,13 +84,56 @@ def test_a_wake_up_for_several_queues_drains_each(rig: DrainerRig) -> None:
     assert sorted(rig.seen) == [1, 2]
 
 
-def test_other_queues_get_a_worker_of_their_own_where_one_can_be_called(bench: Bench) -> None:
+def test_the_stream_starts_workers_and_drains_nothing_itself(bench: Bench) -> None:
+    """A drain would hold the stream's lane, and with it the wake-ups of every other queue in it."""
     called: list[WakeRequest] = []
     rig = DrainerRig(bench, invoke_worker=called.append)
     rig.put(1)
     rig.put(2, "Others")
-    handle_wakeup(rig.drainer, Wakeup((rig.wake_request(), rig.wake_request("Others"))), TimeLeft())
+    wakeup = Wakeup((rig.wake_request(), rig.wake_request("Others"), rig.wake_request("Api")), stream=True)
+    assert handle_wakeup(rig.drainer, wakeup, TimeLeft()) == []
+    assert rig.seen == []
+    assert sorted(called, key=lambda request: request.queue) == [rig.wake_request(), rig.wake_request("Others")]
+
+
+def test_a_worker_that_was_started_for_a_queue_drains_it_itself(memory_bench: Bench) -> None:
+    called: list[WakeRequest] = []
+    rig = DrainerRig(memory_bench, invoke_worker=called.append)
+    rig.put(1)
+    handle_wakeup(rig.drainer, Wakeup((rig.wake_request(),)), TimeLeft())
+    assert (rig.seen, called) == ([1], [])
+
+
+def test_the_stream_starts_no_worker_for_a_queue_without_a_free_slot(memory_bench: Bench) -> None:
+    called: list[WakeRequest] = []
+    rig = DrainerRig(memory_bench, invoke_worker=called.append)
+    held = [take_slot(rig.queue(), AT_ONCE.concurrency) for _ in range(3)]
+    assert all(held)
+    handle_wakeup(rig.drainer, Wakeup((rig.wake_request(),), stream=True), TimeLeft())
+    assert called == []
+    memory_bench.clock.forward(SLOT_LEASE_MS)
+    handle_wakeup(rig.drainer, Wakeup((rig.wake_request(),), stream=True), TimeLeft())
+    assert called == [rig.wake_request()]
+
+
+@pytest.mark.parametrize("wakeup", ["stream", "sweep"])
+def test_a_queue_whose_worker_cannot_be_started_is_drained_here_and_the_others_are_started(
+    memory_bench: Bench, wakeup: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    called: list[WakeRequest] = []
+
+    def invoke(request: WakeRequest) -> None:
+        if request.queue == "Jobs":
+            raise EventNotSent("worker: TooManyRequestsException")
+        called.append(request)
+
+    rig = DrainerRig(memory_bench, invoke_worker=invoke)
+    rig.put(1)
+    rig.put(2, "Others")
+    requests = (rig.wake_request(), rig.wake_request("Others"))
+    handle_wakeup(rig.drainer, Wakeup(requests, stream=True) if wakeup == "stream" else Wakeup(sweep=True), TimeLeft())
     assert (rig.seen, called) == ([1], [rig.wake_request("Others")])
+    assert [record.action for record in caplog.records if hasattr(record, "action")][:1] == ["invoke_failed"]
 
 
 def test_a_queue_that_is_not_defined_is_passed_over(rig: DrainerRig) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from millrace.aws.functions import EventNotSent
 from millrace.definitions import Definitions, QueueDefinition, TargetKind
 from millrace.engine.poll import poll
 from millrace.engine.queue import Queue, Runtime
 from millrace.worker.breaker import Breakers
+from millrace.worker.context import log
 from millrace.worker.middleware import Middleware
 from millrace.worker.slots import SlotLease, slot_count, take_slot
 from millrace.worker.targets import Deliver, TargetPlan, target_name
@@ -33,6 +35,7 @@ class WakeRequest:
     fanned: bool = False  #: invoked by another worker: it invokes no more
 
 
+#: Starts a worker elsewhere without waiting for it. Raises EventNotSent.
 InvokeWorker = Callable[[WakeRequest], None]
 #: Reports a drain that is over.
 Emit = Callable[[Queue, DrainResult], None]
@@ -67,19 +70,39 @@ class QueueDrainer:
         definition = self.definitions.queue(wake_request.queue)
         queue = self.queue(wake_request.tenant, wake_request.queue)
         result: DrainResult | None = None
+        fruitless = 0  # drains in a row that started nothing: what is due may be an entry not committed yet
         while True:
             slot = take_slot(queue, self.settings.concurrency, wake_request.slot)
             if slot is None:
                 return result
             try:
                 self._fan_out(queue, wake_request)
-                result = self._work(queue, definition, slot, time_left)
+                with time_left.share() as own:
+                    result = self._work(queue, definition, slot, own)
             finally:
                 slot.free()
             for emit in self.emit:
                 emit(queue, result)
-            if result.reason != "idle" or not result.counts["started"] or not self._more(queue, time_left):
+            fruitless = 0 if result.counts["started"] else fruitless + 1
+            if result.reason != "idle" or fruitless > 1 or not self._more(queue, time_left):
                 return result
+
+    def start_worker(self, wake_request: WakeRequest) -> bool:
+        """Start a worker for a queue elsewhere; False where that cannot be, so that the caller drains the queue."""
+        if self.invoke_worker is None:
+            return False
+        try:
+            self.invoke_worker(wake_request)
+        except EventNotSent as error:
+            fields = {
+                "action": "invoke_failed",
+                "queue": wake_request.queue,
+                "tenant": wake_request.tenant,
+                "error": str(error),
+            }
+            log.warning("A worker could not be started.", extra=fields)
+            return False
+        return True
 
     def _work(self, queue: Queue, definition: QueueDefinition, slot: SlotLease, time_left: TimeLeft) -> DrainResult:
         breakers = self._breakers_of(queue, definition)
@@ -119,4 +142,4 @@ class QueueDrainer:
         if state.paused_at or state.breakers:
             return
         for slot in range(1, wanted):
-            self.invoke_worker(WakeRequest(wake_request.tenant, wake_request.queue, slot, fanned=True))
+            self.start_worker(WakeRequest(wake_request.tenant, wake_request.queue, slot, fanned=True))

@@ -53,12 +53,16 @@ class SlotLease:
         self.queue.store.free_slot(self.queue.tenant, self.queue.spec.name, self.slot)
 
 
+def has_free_slot(queue: Queue, per_worker: int) -> bool:
+    """Whether a worker more would find a place: one query."""
+    return len(_held(queue)) < slot_count(queue, per_worker)
+
+
 def take_slot(queue: Queue, per_worker: int, first: int = 0) -> SlotLease | None:
     """A free slot, looked for from `first` onwards and around; None when every one is held."""
     count = slot_count(queue, per_worker)
     token = random_token(queue.runtime.entropy)
-    now = queue.now()
-    held = {slot.number for slot in queue.store.list_slots(queue.tenant, queue.spec.name) if slot.until > now}
+    held = _held(queue)
     for number in ((first + offset) % count for offset in range(count)):
         if number in held:
             continue
@@ -68,3 +72,8 @@ def take_slot(queue: Queue, per_worker: int, first: int = 0) -> SlotLease | None
             share = min(per_worker, queue.spec.max_concurrency - number * per_worker)
             return SlotLease(queue, slot, share)
     return None
+
+
+def _held(queue: Queue) -> set[int]:
+    now = queue.now()
+    return {slot.number for slot in queue.store.list_slots(queue.tenant, queue.spec.name) if slot.until > now}

@@ -20,16 +20,24 @@ def real_wait(condition: Condition, seconds: float) -> object:
 class TimeLeft:
     """The end of a worker's time. Safe to share between threads.
 
-    `stop` brings the end forward: SIGTERM, Ctrl-C, a lost slot.
+    `stop` brings the end forward: SIGTERM, Ctrl-C, a lost slot. What is stopped for one queue goes on for the others:
+    see `share`.
     """
 
-    def __init__(self, remaining: Remaining = lambda: None, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        remaining: Remaining = lambda: None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        whole: TimeLeft | None = None,
+    ) -> None:
         self._remaining = remaining
+        self._whole = whole  #: ends this one with itself
         self._monotonic = monotonic
         self._lock = Lock()
         self._end: float | None = None
         self._listeners: list[Callable[[], None]] = []
-        self.reason = ""
+        self._reason = ""
 
     @classmethod
     def seconds(cls, seconds: float, *, monotonic: Callable[[], float] = time.monotonic) -> TimeLeft:
@@ -50,14 +58,17 @@ class TimeLeft:
         with self._lock:
             end = self._monotonic() + grace_s
             self._end = end if self._end is None else min(self._end, end)
-            self.reason = self.reason or reason
-            listeners = list(self._listeners)
-        for listener in listeners:
-            listener()
+            self._reason = self._reason or reason
+        self._wake()
 
     def mark(self, reason: str) -> None:
         """The part of `stop` that takes no lock, for a signal handler: nothing more starts from here on."""
-        self.reason = self.reason or reason
+        self._reason = self._reason or reason
+
+    @property
+    def reason(self) -> str:
+        """Why it was stopped; empty while it was not."""
+        return self._reason or (self._whole.reason if self._whole else "")
 
     @property
     def stopped(self) -> bool:
@@ -76,3 +87,16 @@ class TimeLeft:
         finally:
             with self._lock:
                 self._listeners.remove(listener)
+
+    @contextmanager
+    def share(self) -> Iterator[TimeLeft]:
+        """The time of one drain: it ends with this one, or sooner by itself, which ends nothing else."""
+        part = TimeLeft(self.left_ms, monotonic=self._monotonic, whole=self)
+        with self.on_stop(part._wake):
+            yield part
+
+    def _wake(self) -> None:
+        with self._lock:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener()

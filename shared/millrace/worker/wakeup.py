@@ -1,8 +1,11 @@
 """Wake-ups of the worker: the table's stream, the schedule, or a call for one queue; read, and handled.
 
-{"Records": [{"eventSource": "aws:dynamodb", …}]}     entries appeared: their queues, each once
+{"Records": [{"eventSource": "aws:dynamodb", …}]}     entries appeared: start workers for their queues
 {"source": "aws.events", …} or {"sweep": true}        every minute: sweep every queue, and drain those with work
 {"tenant": "t", "queue": "Q", "slot": 0}              one queue
+
+An invocation by the stream only starts workers and returns: a drain would hold its lane of the stream, and with it the
+wake-ups of other queues. Where no worker can be started (one process, or Lambda refuses) it drains itself.
 
 A wake-up is only a hint. What fails here is logged and left to the next minute's sweep: raising would make Lambda
 repeat the same stream records and hold up those behind them.
@@ -16,14 +19,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.engine.sweep import sweep
-from millrace.model.errors import InvalidField, MillraceError
+from millrace.model.errors import InvalidField, MillraceError, StoreUnavailable
 from millrace.model.keys import READY, WAITING, owner_of
 from millrace.model.queue_state import QueueState
 from millrace.worker.context import log
 from millrace.worker.drainer import QueueDrainer, WakeRequest
+from millrace.worker.slots import has_free_slot
 from millrace.worker.time_left import TimeLeft
 from millrace.worker.worker import DrainResult
 
+#: Workers started at the same time.
+STARTERS = 8
 #: Queues swept at the same time.
 SWEEPERS = 4
 #: With less time left than this no further queue is swept; the next minute goes on.
@@ -36,12 +42,13 @@ class Wakeup:
 
     requests: tuple[WakeRequest, ...] = ()
     sweep: bool = False
+    stream: bool = False  #: from the table's stream, whose lane waits for the answer
 
 
 def read_event(event: Mapping[str, Any]) -> Wakeup:
     """What an event asks for. Raises InvalidField for an unknown one."""
     if "Records" in event:
-        return Wakeup(_requests(event["Records"]))
+        return Wakeup(_requests(event["Records"]), stream=True)
     if event.get("sweep") is True or event.get("source") in ("aws.events", "aws.scheduler"):
         return Wakeup(sweep=True)
     if isinstance(event.get("tenant"), str) and isinstance(event.get("queue"), str):
@@ -75,20 +82,37 @@ def wake_event(wake_request: WakeRequest) -> dict[str, Any]:
 
 
 def handle_wakeup(drainer: QueueDrainer, wakeup: Wakeup, time_left: TimeLeft) -> list[DrainResult]:
-    """Do what a wake-up asks for: the first queue here, every other by a worker of its own."""
+    """Do what a wake-up asks for: start workers where that is possible, and drain the rest here."""
     if wakeup.sweep:
-        requests = _sweep_all(drainer, time_left)
+        requests = _without_started(drainer, _sweep_all(drainer, time_left))
     else:
         requests = [request for request in wakeup.requests if drainer.works_on(request.queue)]
-    if not requests:
-        return []
-    here, others = requests[0], requests[1:]
-    if drainer.invoke_worker is not None:
-        for wake_request in others:
-            drainer.invoke_worker(wake_request)
-        others = []
-    results = [_drain(drainer, wake_request, time_left) for wake_request in (here, *others)]
+    if wakeup.stream:
+        requests = _without_started(drainer, requests)
+    results = [_drain(drainer, wake_request, time_left) for wake_request in requests]
     return [result for result in results if result is not None]
+
+
+def _without_started(drainer: QueueDrainer, requests: list[WakeRequest]) -> list[WakeRequest]:
+    """Start a worker for each queue with a free slot; returns those for which none could be started.
+
+    A queue whose slots are all held needs none: whoever frees one polls once more.
+    """
+    if drainer.invoke_worker is None or not requests:
+        return requests
+    with ThreadPoolExecutor(STARTERS, thread_name_prefix="start") as pool:
+        served = list(pool.map(lambda request: _is_served(drainer, request), requests))
+    return [request for request, is_served in zip(requests, served, strict=True) if not is_served]
+
+
+def _is_served(drainer: QueueDrainer, wake_request: WakeRequest) -> bool:
+    try:
+        queue = drainer.queue(wake_request.tenant, wake_request.queue)
+        if not has_free_slot(queue, drainer.settings.concurrency):
+            return True
+    except StoreUnavailable:
+        pass  # the worker finds out
+    return drainer.start_worker(wake_request)
 
 
 def _drain(drainer: QueueDrainer, wake_request: WakeRequest, time_left: TimeLeft) -> DrainResult | None:

@@ -72,21 +72,26 @@ def play_worker(play: Play, handler: Handler) -> None:
         "Fragile": range(12),
     }.items():
         play.put(name, *payloads)
-        play.call(handler, _stream(play, name))
+        play.call(handler, _call(play, name))
     play.put("Forwarded", LARGE)
     (entry,) = play.entries("Forwarded")
-    play.call(handler, _stream(play, "Forwarded"))
+    play.call(handler, _call(play, "Forwarded"))
     play.put_back(entry)
-    play.call(handler, _stream(play, "Forwarded"))
+    play.call(handler, _call(play, "Forwarded"))
     play.end("Brief")
     time.sleep(1.1)  # past the other queue's idempotency window, by the function's own clock
     play.put_back(entry)
-    play.call(handler, _stream(play, "Forwarded"))
+    play.call(handler, _call(play, "Forwarded"))
     play.leave_behind("Pulled")
     play.put("Jobs", 1, 2, 3)
     for _ in range(2):  # the first takes out what is left behind, the second counts what is there
         play.call(handler, {"sweep": True})
     play.call(handler, _stream(play, "Jobs", "Forwarded"))
+    play.call(handler, _call(play, "Jobs"))
+
+
+def _call(play: Play, name: str) -> dict[str, Any]:
+    return {"tenant": play.tenant, "queue": name}
 
 
 def _stream(play: Play, *names: str) -> dict[str, Any]:
