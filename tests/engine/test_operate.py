@@ -6,13 +6,13 @@ import pytest
 
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue, enqueue_all
-from millrace.engine.finish import ack
+from millrace.engine.finish import RunFailure, ack, nack
 from millrace.engine.operate import break_claim, purge_page
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, status
 from millrace.model.errors import NotFound, StaleClaim
 from millrace.model.message import Draft
-from millrace.model.queue_spec import RetryPolicy
+from millrace.model.queue_spec import Idempotency, RetryPolicy
 from tests.conftest import Bench
 from tests.engine.steps import only, put_one
 
@@ -29,6 +29,30 @@ def test_an_operator_can_break_a_claim_without_charging_an_attempt(bench: Bench)
     ack(queue, [again.entry])
     with pytest.raises(NotFound, match="claim on message"):
         break_claim(queue, message_id)
+
+
+@pytest.mark.parametrize("cache_result", [True, False])
+def test_an_ack_with_a_broken_claim_is_refused_once_another_is_done(bench: Bench, cache_result: bool) -> None:
+    """Before the other's result is written, too, and where no result is kept."""
+    queue = bench.queue(idempotency=Idempotency(cache_result=cache_result))
+    message_id = put_one(queue)
+    broken = only(claim(queue, owner="stuck"))
+    break_claim(queue, message_id)
+    newer = only(claim(queue, owner="w"))
+    queue.store.end_entries([newer.entry])
+    (error,) = ack(queue, [broken.entry])
+    assert isinstance(error, StaleClaim)
+
+
+def test_breaking_a_claim_keeps_the_history_of_failed_runs(bench: Bench) -> None:
+    queue = bench.queue(delivery=RetryPolicy(jitter="none", initial_backoff_ms=1_000))
+    message_id = put_one(queue)
+    held = only(claim(queue, owner="a"))
+    nack(queue, held.entry, held.message, RunFailure("E", "first"))
+    bench.clock.forward(1_000)
+    claim(queue, owner="stuck")
+    break_claim(queue, message_id)
+    assert [run.error for run in status(queue, message_id).history] == ["first"]
 
 
 @pytest.fixture

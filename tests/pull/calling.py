@@ -46,6 +46,7 @@ DEFINITIONS = Definitions(
             "Ordered": defined("Ordered", ordering="fifo"),
             "Keyed": defined("Keyed", ordering="per_key"),
             "Small": defined("Small", retention={"max_depth": 2}, max_body_bytes=100),
+            "Forgetful": defined("Forgetful", idempotency={"cache_result": False}),
             "Wide": defined("Wide", shards=4),
         },
         "webhooks": {},

@@ -7,6 +7,7 @@ from dataclasses import replace
 from millrace.engine.claim import Claim
 from millrace.pull.claim_handles import Handles
 from millrace.pull.service import PullService
+from tests.conftest import Clock
 from tests.pull.calling import Caller
 
 JOBS = "/v1/queues/Jobs"
@@ -22,6 +23,14 @@ def test_a_claim_is_good_for_its_own_tenant_and_queue_only(call: Caller, service
     changed = payload[:-2] + ("AA" if payload[-2:] != "AA" else "BB")
     assert call("POST", f"{JOBS}/ack", {"claim": f"{head}.{changed}.{seal}"}).status == 400
     assert call("POST", f"{JOBS}/ack", {"claim": held["claim"]}).status == 200
+
+
+def test_a_claim_knows_when_its_lease_ends(call: Caller, service: PullService, tenant: str, clock: Clock) -> None:
+    """Or a store that gets no answer to its first try could not tell the ack's own effect from another's."""
+    call.enqueue()
+    (held,) = call.dequeue(lease_ms=5_000)
+    entry = service.handles.read(service.queue(tenant, "Jobs"), held["claim"]).entry
+    assert entry.until == clock() + 5_000
 
 
 def test_a_claim_cannot_be_made_up(call: Caller, service: PullService, tenant: str) -> None:

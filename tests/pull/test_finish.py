@@ -6,6 +6,7 @@ import base64
 
 import pytest
 
+from millrace.engine.operate import break_claim
 from millrace.pull.finish import Finish, rounds
 from millrace.pull.service import PullService
 from tests.conftest import Clock
@@ -19,6 +20,31 @@ def test_repeating_an_ack_that_succeeded_succeeds_again(call: Caller) -> None:
     (held,) = call.dequeue()
     answers = [call("POST", f"{JOBS}/ack", {"claim": held["claim"]}) for _ in range(3)]
     assert [answer.status for answer in answers] == [200, 200, 200]
+
+
+def test_a_repeated_ack_succeeds_while_the_lease_lasts_where_no_result_is_kept(call: Caller, clock: Clock) -> None:
+    """Nobody else can have ended the message before the lease does; later nobody knows."""
+    call.enqueue(queue="Forgetful")
+    (held,) = call.dequeue("Forgetful", lease_ms=5_000)
+    path = "/v1/queues/Forgetful/ack"
+    assert [call("POST", path, {"claim": held["claim"]}).status for _ in range(2)] == [200, 200]
+    clock.forward(5_000)
+    assert call("POST", path, {"claim": held["claim"]}).status == 409
+
+
+@pytest.mark.parametrize("queue", ["Jobs", "Forgetful"])
+def test_an_ack_with_a_claim_that_an_operator_broke_is_refused(
+    call: Caller, service: PullService, tenant: str, queue: str
+) -> None:
+    """Even within its lease, and even where another claim has finished the message."""
+    receipt = call.enqueue(queue=queue)
+    (broken,) = call.dequeue(queue)
+    break_claim(service.queue(tenant, queue), receipt["message_id"])
+    (newer,) = call.dequeue(queue)
+    path = f"/v1/queues/{queue}/ack"
+    assert call("POST", path, {"claim": newer["claim"]}).status == 200
+    assert call("POST", path, {"claim": broken["claim"]}).status == 409
+    assert call("POST", path, {"claim": newer["claim"]}).status == 200
 
 
 @pytest.mark.parametrize("verb", ["ack", "nack", "release", "extend"])

@@ -233,6 +233,23 @@ def test_release_that_a_rival_followed_is_no_longer_recognised(
     assert faulty.hold_entries(free, [entry.token for entry in held]) == [Refused(rival) for rival in rivals]
 
 
+@pytest.mark.parametrize("many", [1, 3])
+def test_what_a_claim_handle_carries_is_enough_to_recognise_an_end_and_a_release(
+    faulty: StoreOnFaultyClient, samples: Samples, many: int
+) -> None:
+    held = all_claimed(samples.entries(many))
+    faulty.put_entries(held)
+    carried = [replace(entry, expires_at=0, priority=0, key="", project="", labels=(), deliveries=0) for entry in held]
+    faulty.faults.plan(faults.timed_out_after)
+    free = [entry.unclaimed() for entry in carried]
+    assert faulty.hold_entries(free, [entry.token for entry in held]) == [APPLIED] * many
+    again = [entry.claimed("again", "w", NOON, LEASE) for entry in held]
+    faulty.claim_entries(again, NOON)
+    faulty.faults.plan(faults.timed_out_after)
+    carried = [replace(entry, expires_at=0, priority=0, key="", project="", labels=()) for entry in again]
+    assert faulty.end_entries(carried) == [APPLIED] * many
+
+
 def test_dead_letter_that_another_deleted_is_not_ours(faulty: StoreOnFaultyClient, samples: Samples) -> None:
     faulty.faults.plan(faults.throttled)
     assert faulty.delete_dead_letter(samples.tenant, samples.queue, "0#nobody") is False

@@ -68,7 +68,8 @@ def exchange(
     """Send until it is answered with a success, or raise what the last try ended in.
 
     Where no answer came, the call may have had its effect: it is sent again only if it is `repeatable`. An answer in
-    `done_when_repeated` then means that an earlier try succeeded. A server that says "not now" has done nothing.
+    `done_when_repeated` then means that an earlier try succeeded. Only a 429 and a full queue say that nothing was
+    done: any other fault of the server may have come after the effect.
     """
     silent = False
     for failures in range(1, retries.tries + 1):
@@ -85,9 +86,9 @@ def exchange(
         if reply.status < 300 or (silent and reply.status in done_when_repeated):
             return reply
         refusal: RequestRefused = refusal_of(reply.status, reply.headers, reply.content)
-        throttled = reply.status in (429, 503)
-        if not isinstance(refusal, Busy) or failures == retries.tries or not (throttled or repeatable):
+        nothing_done = reply.status == 429 or refusal.code == "queue_full"
+        if not isinstance(refusal, Busy) or failures == retries.tries or not (nothing_done or repeatable):
             raise refusal
-        silent = silent or not throttled
+        silent = silent or not nothing_done
         yield Pause(retries.wait(failures, refusal.retry_after))
     raise AssertionError("unreachable")

@@ -71,16 +71,18 @@ def _ended_earlier(queue: Queue, entry: Entry) -> MillraceError | None:
     """The entry is gone: by this very claim (its answer was lost), or by a later one?
 
     Its result says by which. Where the result is missing (not kept, or its worker was killed before writing it) only
-    a claim that is still live is sure: nobody else could have ended the message.
+    a claim that is still live is sure: nobody else could have ended the message, unless an operator broke the claim.
     """
     records = queue.store.get_records(entry.id)
-    location, result = records.location, records.result
-    taken_out = location and location.nonce == entry.nonce and (location.dead_letter or location.purged_at)
-    other_claim = result and result.nonce == entry.nonce and result.version != entry.version
-    moved = location and location.nonce == entry.nonce and location.place not in (None, entry.place)
-    own_claim = result and result.nonce == entry.nonce and result.version == entry.version
+    location = records.location if records.location and records.location.nonce == entry.nonce else None
+    result = records.result if records.result and records.result.nonce == entry.nonce else None
+    other_claim = result and result.version != entry.version
+    own_claim = result and result.version == entry.version
+    taken_out = location and (location.dead_letter or location.purged_at)
+    moved = location and location.place not in (None, entry.place)
+    given_back = location and max(location.broken, *(run.version for run in location.history), 0) >= entry.version
     nobody_knows = not own_claim and not entry.live(queue.now())
-    if taken_out or other_claim or moved or nobody_knows:
+    if taken_out or other_claim or moved or given_back or nobody_knows:
         return StaleClaim(entry.id, entry.version, result.version if other_claim and result else None)
     return None
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from millrace.engine.counters import book_endings
-from millrace.engine.finish import release
+from millrace.engine.finish import failure_of
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, status
 from millrace.history.log import HistoryEvent
-from millrace.model.errors import NotFound
+from millrace.model.errors import NotFound, StaleClaim
 from millrace.model.ids import random_token
 from millrace.model.keys import END, READY, WAITING
 from millrace.model.message import Entry, MessageLocation
@@ -38,11 +38,24 @@ def _paused(queue: Queue, at: int, by: str) -> QueueState:
 
 
 def break_claim(queue: Queue, message_id: str) -> None:
-    """Take a message from whoever holds it and give it back, charging no attempt. The holder's claim is stale then."""
+    """Take a message from whoever holds it and give it back, charging no attempt. The holder's claim is stale then.
+
+    Its location names the broken claim, so that an ack with it is refused even once the message is done. Four write
+    units. Raises NotFound where nobody holds it.
+    """
     found = status(queue, message_id)
-    if found.status is not MessageStatus.IN_FLIGHT or found.entry is None:
+    if found.status is not MessageStatus.IN_FLIGHT or (entry := found.entry) is None:
         raise NotFound("claim on message", message_id)
-    release(queue, [found.entry])
+    known = queue.store.get_location(entry.id)
+    if known is None or known.nonce != entry.nonce:
+        known = MessageLocation(entry.id, entry.nonce, entry.place, queue.spec.location_ttl(entry.enqueued_at))
+    location = replace(known, place=entry.place, broken=entry.version)
+    error = failure_of(entry, queue.store.move_entry(entry, entry.unclaimed(), location))
+    if isinstance(error, StaleClaim):
+        raise NotFound("claim on message", message_id)
+    if error:
+        raise error
+    queue.record(HistoryEvent.RELEASED, [entry])
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,7 @@ class MessageLocation:
     dead_letter: str = ""  #: sort key of its dead letter
     purged_at: int = 0
     history: tuple[Attempt, ...] = ()
+    broken: int = 0  #: version of the newest claim that an operator broke
 
 
 @dataclass(frozen=True, slots=True)

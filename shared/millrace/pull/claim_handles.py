@@ -1,6 +1,7 @@
 """Claims as remote workers hold them: an opaque, sealed text that carries all that finishing needs.
 
-A handle says where the entry lies, so ack, extend and release need no look-up. The token in it is the fence. The
+A handle says where the entry lies, so ack, extend and release need no look-up. The token in it is the fence; the
+lease's end in it (of the dequeue, not of a later extend) tells an ack that was answered late from a stale one. The
 seal binds it to its tenant and queue: without it a holder could write another message's id beside its own token,
 and reach what that message's consumer keeps.
 """
@@ -48,7 +49,7 @@ class Handles:
         shard = int(entry.place.pk.rsplit("#", 1)[1])
         carried = [
             *(shard, entry.place.sk, entry.id, entry.nonce, entry.token, entry.version),
-            *(entry.due, entry.since, entry.owner, entry.enqueued_at, entry.correlation_id),
+            *(entry.due, entry.since, entry.until, entry.owner, entry.enqueued_at, entry.correlation_id),
             [lost.number, lost.version, lost.owner, lost.started_at, lost.ended_at, lost.error_type, lost.error]
             if lost
             else None,
@@ -63,7 +64,7 @@ class Handles:
         _, payload, seal = handle.split(".")
         if not hmac.compare_digest(seal, self._seal(queue, payload)):
             raise InvalidClaim
-        shard, sk, id_, nonce, token, version, due, since, owner, enqueued_at, correlation_id, lost = json.loads(
+        shard, sk, id_, nonce, token, version, due, since, until, owner, enqueued_at, correlation_id, lost = json.loads(
             urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
         )
         entry = Entry(
@@ -77,6 +78,7 @@ class Handles:
             due=due,
             version=version,
             token=token,
+            until=until,
             since=since,
             owner=owner,
         )

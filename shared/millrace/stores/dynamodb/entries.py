@@ -168,4 +168,8 @@ def _has_token(entry: Entry, current: Entry | None, _answer: WriteAnswer) -> boo
 
 
 def _is_as_wanted(entry: Entry, current: Entry | None, answer: WriteAnswer) -> bool:
-    return answer.after_no_answer and current == entry
+    """Compares what the write changes: an entry that was read from a claim handle knows no more."""
+    if not answer.after_no_answer or current is None:
+        return False
+    same_claim = (current.nonce, current.version) == (entry.nonce, entry.version)
+    return same_claim and held_attributes(current) == held_attributes(entry)

@@ -205,6 +205,7 @@ def location_item(location: MessageLocation) -> Item:
         "dead": {"S": location.dead_letter},
         "purged": number(location.purged_at),
         "history": history_text(location.history),
+        "broken": number(location.broken),
         "ttl": number(location.ttl),
     }
 
@@ -219,6 +220,7 @@ def location_of(item: Mapping[str, Any], message_id: str) -> MessageLocation:
         text_in(item, "dead"),
         int_in(item, "purged"),
         history_of(item),
+        int_in(item, "broken"),
     )
 
 
