@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from tests.conftest import Clock
 from tests.pull.calling import Caller
 
 JOBS = "/v1/queues/Jobs"
+LAMBDA_BYTES = 6 * 1024 * 1024
 
 
 def test_a_message_lives_its_whole_life(call: Caller) -> None:
@@ -83,3 +86,78 @@ def test_claims_are_given_back_when_the_answer_cannot_be_made(call: Caller, monk
         assert call("POST", f"{JOBS}/dequeue", {}).status == 500
     (held,) = call.dequeue()
     assert held["attempt"] == 1
+
+
+def lambda_bytes(call: Caller, asked: dict[str, Any]) -> tuple[int, list[Any]]:
+    """How large the answer of a dequeue is as Lambda returns it (in its longer form), and its messages."""
+    event = {
+        "version": "2.0",
+        "rawPath": f"{JOBS}/dequeue",
+        "rawQueryString": "",
+        "headers": {"content-type": "application/json"},
+        "requestContext": {"http": {"method": "POST"}, "authorizer": {"lambda": call.principal}},
+        "body": json.dumps(asked),
+        "isBase64Encoded": False,
+    }
+    result = call.api.handle(event)
+    return len(json.dumps(result)), json.loads(result["body"])["messages"]
+
+
+LARGE = {
+    "numbers": b"[" + b"1e15," * 600_000 + b"1]",
+    "backslashes": json.dumps({"log": "\\" * 1_500_000}).encode(),
+    "chinese": json.dumps({"t": "漢" * 1_000_000}, ensure_ascii=False).encode(),
+    "accents": json.dumps({"t": "é" * 1_500_000}, ensure_ascii=False).encode(),
+    "json in json": json.dumps({"p": json.dumps([{"id": i, "name": 'a "b" c'} for i in range(60_000)])}).encode(),
+    "bytes": bytes(range(256)) * 12_000,
+}
+
+
+@pytest.mark.parametrize("store", ["memory"], indirect=True)
+@pytest.mark.parametrize("name", LARGE)
+def test_an_answer_is_never_larger_than_lambda_returns(call: Caller, name: str) -> None:
+    """Whatever JSON and its escapes make of a body: one that does not fit is left out, and can be downloaded."""
+    data = LARGE[name]
+    kind = "application/octet-stream" if name == "bytes" else "application/json"
+    call("POST", f"{JOBS}/messages/raw", content=data, headers={"content-type": kind})
+    size, (held,) = lambda_bytes(call, {})
+    assert size <= LAMBDA_BYTES
+    assert call("GET", f"{JOBS}/messages/{held['message_id']}/body").content == data
+    if not held["body_omitted"]:
+        shown = base64.b64decode(held["body_base64"]) if "body_base64" in held else held["body"]
+        assert shown == (data if name == "bytes" else json.loads(data))
+
+
+@pytest.mark.parametrize("store", ["memory"], indirect=True)
+def test_what_fits_is_not_left_out(call: Caller) -> None:
+    call("POST", f"{JOBS}/messages/raw", content=LARGE["bytes"], headers={"content-type": "image/png"})
+    call.enqueue("small")
+    _, held = lambda_bytes(call, {"max": 2})
+    assert [one["body_omitted"] for one in held] == [False, False]
+
+
+@pytest.mark.parametrize("store", ["memory"], indirect=True)
+def test_headers_count_and_later_bodies_are_left_out(call: Caller) -> None:
+    headers = {f"h{number}": '"' * 150 for number in range(50)}
+    for _ in range(100):
+        call.enqueue("x" * 60_000, headers=headers)
+    size, held = lambda_bytes(call, {"max": 100})
+    assert size <= LAMBDA_BYTES
+    assert len(held) == 100
+    assert 0 < sum(one["body_omitted"] for one in held) < 100
+
+
+@pytest.mark.parametrize("store", ["memory"], indirect=True)
+def test_messages_whose_states_do_not_fit_are_released_uncharged(call: Caller) -> None:
+    for number in range(100):
+        call.enqueue(number)
+    claims = [one["claim"] for one in call.dequeue(max=100)]
+    for claim in claims:
+        call("PUT", f"{JOBS}/state", {"claim": claim, "state": "x" * 65_000, "version": 0})
+        call("POST", f"{JOBS}/release", {"claim": claim})
+    size, held = lambda_bytes(call, {"max": 100, "with_state": True})
+    assert size <= LAMBDA_BYTES
+    assert 80 < len(held) < 100
+    rest = call.dequeue(max=100)
+    assert len(held) + len(rest) == 100
+    assert {one["attempt"] for one in rest} == {1}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from millrace.engine.claim import MAX_CLAIMS, MAX_LEASE_MS, OWNER_BYTES, Claim, body_of
@@ -45,8 +45,8 @@ from millrace.pull.finish import CLAIM, EXAMPLE_CLAIM, live_entry
 from millrace.pull.service import PullService
 
 MAX_WAIT_MS = 20_000
-#: Bodies in one answer, in bytes as received: base64 adds a third, and a Lambda answers with 6 MB at most.
-BODY_BUDGET = 3 * 1024 * 1024
+#: Messages in one answer, as Lambda encodes it: it returns 6 MiB at most, and the rest of the answer needs some.
+ANSWER_BYTES = 6 * 1024 * 1024 - 64 * 1024
 JSON_SUFFIXES = ("/json", "+json")
 
 FILTER = Record(
@@ -84,12 +84,15 @@ def dequeue(service: PullService, request: ApiRequest) -> HttpResponse:
     )
     claimed = service.dispatcher.take(queue, demand, given.get("wait_ms", 0))
     try:
-        shown = list(_deliveries(service, queue, claimed.claims, given))
+        shown = _deliveries(service, queue, claimed.claims, given)
     except BaseException:
         # The caller does not learn of these claims: release them rather than let their leases run out.
         release(queue, [held.entry for held in claimed.claims])
         raise
-    queue.record(HistoryEvent.STARTED, [held.entry for held in claimed.claims])
+    queue.record(HistoryEvent.STARTED, [held.entry for held in claimed.claims[: len(shown)]])
+    if surplus := claimed.claims[len(shown) :]:
+        release(queue, [held.entry for held in surplus])
+        service.notify(queue)
     return HttpResponse(200, {"messages": shown, "next_at": rfc3339(claimed.next_at)})
 
 
@@ -104,25 +107,48 @@ def _filter(given: Mapping[str, Any]) -> Filter:
 
 def _deliveries(
     service: PullService, queue: Queue, claims: list[Claim], given: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
-    budget = BODY_BUDGET
-    bodies = given.get("bodies", "json")
+) -> list[dict[str, Any]]:
+    """The messages that fit into one answer, at least one, without their bodies; then the bodies that fit too."""
+    room = ANSWER_BYTES
+    shown: list[dict[str, Any]] = []
     for held in claims:
-        size = held.message.body.size
-        content = None
-        if bodies != "none" and size <= budget:
-            content = _content(queue, held)
-            budget -= size
-        is_json = held.message.content_type.split(";")[0].strip().lower().endswith(JSON_SUFFIXES)
-        yield {
+        delivery = {
             "claim": service.handles.write(queue, held),
             "attempt": held.attempt,
             **show_entry(held.entry),
             **show_message(held.message),
-            **show_bytes("body", content, as_json=bodies == "json" and is_json),
-            "body_omitted": content is None,
+            "body_omitted": True,
             **(_state(_document(queue, held.message)) if given.get("with_state") else {}),
         }
+        size = encoded_bytes(delivery)
+        if shown and size > room:
+            break
+        room -= size
+        shown.append(delivery)
+    bodies = given.get("bodies", "json")
+    for held, delivery in zip(claims, shown if bodies != "none" else (), strict=False):
+        if held.message.body.size <= room and (body := _body(queue, held, as_json=bodies == "json")):
+            size = encoded_bytes(body)
+            if size <= room:
+                room -= size
+                delivery |= body
+    return shown
+
+
+def encoded_bytes(document: Mapping[str, Any]) -> int:
+    """What a document takes in a Lambda's answer: as text of JSON that is written as JSON once more.
+
+    Counted as Python up to 3.11 writes it there, every character beyond ASCII as an escape: the longest form.
+    """
+    return len(json.dumps(json.dumps(document, ensure_ascii=False, separators=(",", ":"))))
+
+
+def _body(queue: Queue, held: Claim, *, as_json: bool) -> dict[str, Any] | None:
+    content = _content(queue, held)
+    if content is None:
+        return None
+    is_json = held.message.content_type.split(";")[0].strip().lower().endswith(JSON_SUFFIXES)
+    return {**show_bytes("body", content, as_json=as_json and is_json), "body_omitted": False}
 
 
 def _document(queue: Queue, message: Message) -> WorkflowState:
