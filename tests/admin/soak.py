@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from tests.admin.job_process import TABLES
 from tests.admin.killing import prove
+from tests.conftest import TABLES
 from tests.engines import own_engine
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from millrace.engine.claim import Claim, Claimed
 from millrace.engine.enqueue import enqueue
 from millrace.engine.finish import RunFailure
@@ -11,6 +14,15 @@ from millrace.model.queue_spec import Jitter, RetryPolicy
 
 BROKEN = RunFailure("ValueError", "broken")
 EXACT = RetryPolicy(max_attempts=5, initial_backoff_ms=1_000, max_backoff_ms=60_000, jitter=Jitter.NONE)
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    """A function that fails, whatever it is called with: to stand in for a store's method."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
 
 
 def only(claimed: Claimed) -> Claim:

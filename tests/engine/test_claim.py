@@ -17,7 +17,7 @@ from millrace.model.errors import InvalidField
 from millrace.model.message import DeadLetterReason, Draft
 from millrace.model.queue_spec import Ordering, RetryPolicy
 from tests.conftest import Bench
-from tests.engine.steps import only, put_one
+from tests.engine.steps import only, put_one, raising
 
 
 def test_a_claimed_message_is_invisible_until_its_claim_runs_out(bench: Bench) -> None:
@@ -98,7 +98,7 @@ def test_a_claim_out_of_range_is_refused(bench: Bench, settings: dict[str, objec
 def test_an_entry_without_its_message_is_left_alone_then_removed(bench: Bench) -> None:
     queue = bench.queue()
     put_messages = bench.store.put_messages
-    bench.store.put_messages = lambda _messages: (_ for _ in ()).throw(ConnectionError("killed"))  # type: ignore[method-assign]
+    bench.store.put_messages = raising(ConnectionError("killed"))  # type: ignore[method-assign]
     with pytest.raises(ConnectionError):
         enqueue(queue, Draft(b"x", idempotency_key="k"))
     bench.store.put_messages = put_messages  # type: ignore[method-assign]
@@ -120,7 +120,7 @@ def test_an_orphan_of_a_duplicate_never_runs(bench: Bench) -> None:
     """A sender of a repeated key that dies before taking its entry back leaves one with another nonce."""
     queue = bench.queue()
     enqueue(queue, Draft(b"one", idempotency_key="k"))
-    bench.store.drop_entries = lambda _entries: (_ for _ in ()).throw(ConnectionError("killed"))  # type: ignore[method-assign]
+    bench.store.drop_entries = raising(ConnectionError("killed"))  # type: ignore[method-assign]
     with pytest.raises(ConnectionError):
         enqueue(queue, Draft(b"two", idempotency_key="k"))
     del bench.store.drop_entries

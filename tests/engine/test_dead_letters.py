@@ -21,6 +21,7 @@ from millrace.model.errors import InvalidCursor, InvalidField, NotFound
 from millrace.model.message import DeadLetterFilter, DeadLetterReason, Draft
 from millrace.model.queue_spec import RetryPolicy
 from tests.conftest import Bench
+from tests.engine.steps import raising
 
 
 def kill(bench: Bench, queue: Queue, count: int) -> None:
@@ -129,7 +130,7 @@ def test_a_job_replays_a_dead_letter_once_however_often_it_is_restarted(bench: B
     kill(bench, queue, 1)
     (dead_letter,) = list_dead_letters(queue).items
     mark_replayed = bench.store.mark_replayed
-    bench.store.mark_replayed = lambda _dead_letter: (_ for _ in ()).throw(ConnectionError("killed"))  # type: ignore[method-assign]
+    bench.store.mark_replayed = raising(ConnectionError("killed"))  # type: ignore[method-assign]
     with pytest.raises(ConnectionError):
         replay(queue, dead_letter, job="job-1")
     bench.store.mark_replayed = mark_replayed  # type: ignore[method-assign]

@@ -16,6 +16,7 @@ from millrace.model.errors import BodyTooLarge, InvalidField, MillraceError, Que
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Idempotency, Ordering, Retention, RetryPolicy
 from tests.conftest import Bench
+from tests.engine.steps import raising
 
 
 def test_an_accepted_message_is_ready_at_once_under_its_id(bench: Bench) -> None:
@@ -223,11 +224,7 @@ def test_a_full_queue_refuses_with_a_time_to_come_back(bench: Bench) -> None:
 
 def test_a_body_that_finds_no_place_is_refused_by_itself_and_takes_no_room(bench: Bench) -> None:
     queue = bench.queue(retention=Retention(max_depth=2))
-
-    def fail(_key: str, _data: bytes) -> None:
-        raise StoreUnavailable("no such bucket")
-
-    bench.blobs.put = fail  # type: ignore[method-assign]
+    bench.blobs.put = raising(StoreUnavailable("no such bucket"))  # type: ignore[method-assign]
     large = b"".join(sha256(b"%d" % n).digest() for n in range(2_000))
     answers = enqueue_all(queue, [Draft(large), Draft(b"small")])
     assert isinstance(answers[0], StoreUnavailable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.engine.claim import claim
+from millrace.engine.claim import Claim, claim
 from millrace.engine.dead_letters import list_dead_letters
 from millrace.engine.enqueue import enqueue, enqueue_all
 from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release, snooze
@@ -133,10 +133,14 @@ def test_a_rejected_message_goes_straight_to_the_dead_letters(bench: Bench) -> N
 def test_a_message_waits_no_longer_than_it_is_kept(bench: Bench, ordering: Ordering) -> None:
     """Put off beyond retention it would be met by nobody, and TTL could take its message before it was due."""
     queue = bench.queue(ordering=ordering, retention=Retention(max_age_seconds=60))
-    for give_back in (
-        lambda held: snooze(queue, held.entry, bench.clock() + 90 * DAY),
-        lambda held: nack(queue, held.entry, held.message, RunFailure("E", "e"), delay_ms=90 * DAY),
-    ):
+
+    def snoozed(held: Claim) -> None:
+        snooze(queue, held.entry, bench.clock() + 90 * DAY)
+
+    def nacked(held: Claim) -> None:
+        nack(queue, held.entry, held.message, RunFailure("E", "e"), delay_ms=90 * DAY)
+
+    for give_back in (snoozed, nacked):
         message_id = enqueue(queue, Draft(b"late", key="k")).message_id
         (held,) = claim(queue, owner="w").claims
         give_back(held)

@@ -10,7 +10,7 @@ from millrace.engine.finish import RunFailure, ack, nack
 from millrace.engine.inspect import list_claims, list_entries, stats
 from millrace.engine.queue import Queue
 from millrace.model.clock import MINUTE
-from millrace.model.message import Draft
+from millrace.model.message import Draft, Entry
 from millrace.model.queue_spec import RetryPolicy
 from tests.conftest import Bench
 
@@ -63,7 +63,8 @@ def test_entries_and_claims_are_listed_page_by_page(bench: Bench, tenant: str) -
     enqueue(queue, Draft(b"later", not_before=bench.clock() + 1_000))
     claim(queue, owner="alice", limit=3)
     claim(queue, owner="bob", limit=2)
-    ready, cursor = [], None
+    ready: list[Entry] = []
+    cursor = None
     while True:
         page = list_entries(queue, limit=7, cursor=cursor)
         ready += page.items

@@ -13,7 +13,8 @@ from tests.engine.steps import BROKEN, EXACT, only
 
 def test_higher_priority_first_then_oldest_first_retries_included(bench: Bench) -> None:
     queue = bench.queue(delivery=EXACT)
-    for number, priority in enumerate(["low", "high", "normal", "critical", "high", 9_999]):
+    priorities: list[str | int] = ["low", "high", "normal", "critical", "high", 9_999]
+    for number, priority in enumerate(priorities):
         enqueue(queue, Draft(b"%d" % number, priority=priority))
         bench.clock.forward(1)
     first = claim(queue, owner="w", limit=3).claims

@@ -14,6 +14,7 @@ from millrace.engine.queue import Queue
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Jitter, Ordering, RetryPolicy
 from tests.conftest import Bench
+from tests.engine.steps import raising
 
 BROKEN = RunFailure("ValueError", "broken")
 SLOW_RETRY = RetryPolicy(max_attempts=2, initial_backoff_ms=10_000, max_backoff_ms=10_000, jitter=Jitter.NONE)
@@ -78,7 +79,7 @@ def test_an_uncommitted_head_does_not_block_a_fifo_queue(bench: Bench) -> None:
     """Its sender was never answered, so nobody can have sent anything after it was accepted."""
     queue = bench.queue(ordering=Ordering.FIFO)
     put_messages = bench.store.put_messages
-    bench.store.put_messages = lambda _messages: (_ for _ in ()).throw(ConnectionError("killed"))  # type: ignore[method-assign]
+    bench.store.put_messages = raising(ConnectionError("killed"))  # type: ignore[method-assign]
     with pytest.raises(ConnectionError):
         enqueue(queue, Draft(b"never accepted"))
     bench.store.put_messages = put_messages  # type: ignore[method-assign]

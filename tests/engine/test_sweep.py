@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,11 @@ def forget_grants(bench: Bench) -> None:
 def test_random_traffic_with_dying_processes_never_passes_the_limit_and_heals(bench: Bench) -> None:
     dice = random.Random(11)
     limit = 30
-    settings = {"retention": Retention(max_depth=limit), "lease_seconds": 5, "delivery": RetryPolicy(max_attempts=2)}
+    settings: dict[str, Any] = {
+        "retention": Retention(max_depth=limit),
+        "lease_seconds": 5,
+        "delivery": RetryPolicy(max_attempts=2),
+    }
     senders = [bench.queue(runtime=bench.another_process(), **settings) for _ in range(3)]
     worker = bench.queue(runtime=bench.another_process(), **settings)
     for step in range(250):

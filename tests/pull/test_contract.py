@@ -52,7 +52,7 @@ def claim(stack: Stack, authorisation: dict[str, str]) -> str:
     return str(held["messages"][0]["claim"])
 
 
-def _made_real(case: schemathesis.Case, claim: str) -> None:
+def _made_real(case: schemathesis.Case[Any], claim: str) -> None:
     """Where a generated name is well formed, put one that exists; what is malformed stays as it is."""
     if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", str(case.path_parameters.get("queue", ""))):
         case.path_parameters["queue"] = "Jobs"
@@ -71,7 +71,7 @@ def _made_real(case: schemathesis.Case, claim: str) -> None:
     max_examples=EXAMPLES, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )
 def test_every_answer_is_documented(
-    case: schemathesis.Case, stack: Stack, authorisation: dict[str, str], claim: str
+    case: schemathesis.Case[Any], stack: Stack, authorisation: dict[str, str], claim: str
 ) -> None:
     _made_real(case, claim)
     case.call_and_validate(base_url=stack.url, headers=authorisation, checks=CHECKS, timeout=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ def test_a_token_verifies_and_reaches_what_it_was_given(tokens: Tokens, clock: C
     token, text = issue(tokens, name="ci", scopes=[Scope.ENQUEUE], tenants=["acme", "beta"], clock=clock)
     found = verify(tokens, text, clock())
     assert found is not None
-    assert (found.id, found.scopes, set(found.tenants)) == (token.id, {Scope.ENQUEUE}, {"acme", "beta"})
+    assert (found.id, set(found.scopes), set(found.tenants)) == (token.id, {Scope.ENQUEUE}, {"acme", "beta"})
     assert text.startswith(f"mrt_{token.id}_")
     assert len(text.split("_", 2)[2]) == 43
 
@@ -64,10 +65,13 @@ def test_every_refusal_is_the_same_none(tokens: Tokens, clock: Clock) -> None:
 def test_an_unknown_id_is_compared_too(tokens: Tokens, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the time it takes tells nothing of which ids exist."""
     compared: list[tuple[bytes, bytes]] = []
-    import millrace.model.tokens as module
+    real = hmac.compare_digest
 
-    real = module.hmac.compare_digest
-    monkeypatch.setattr(module.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or real(a, b))
+    def compare(a: bytes, b: bytes) -> bool:
+        compared.append((a, b))
+        return real(a, b)
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
     verify(tokens, f"mrt_{'a' * 16}_{'b' * 43}", clock())
     verify(tokens, "nonsense", clock())
     assert len(compared) == 2

@@ -127,7 +127,7 @@ class Desk:
     def entries(self, name: str = "Jobs") -> list[Entry]:
         """What is in the queue: entries whose message is there and their own."""
         queue = self.queue(name)
-        entries = []
+        entries: list[Entry] = []
         for pk in queue.partitions():
             after: str | None = ""
             while after is not None:

@@ -204,7 +204,7 @@ def bury(task: Task, *bodies: bytes) -> list[DeadLetter]:
             nack(task.queue, held.entry, held.message, RunFailure("E", "broken"))
         task.bench.clock.forward(1)
     task.spec = spec
-    return list_dead_letters(task.queue, newest_first=False).items
+    return list(list_dead_letters(task.queue, newest_first=False).items)
 
 
 def replay(task: Task, definitions: bytes, dead_letters: list[DeadLetter], run: str = "run-1") -> dict[str, int]:

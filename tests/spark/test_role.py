@@ -99,9 +99,9 @@ def test_role_allows_what_the_job_does_and_nothing_else(
     queue.store.get_queue_state(tenant, "Jobs")  # the driver's first look
     job.enqueue("new", [f"new {n}" for n in range(30)])
     job.enqueue("one", ["alone"])
-    job.line.runtime.clock = lambda: system_clock() + 8 * 86_400_000  # type: ignore[method-assign]
+    job.line.runtime.clock = lambda: system_clock() + 8 * 86_400_000
     job.enqueue("late", ["done 0"])  # its window is over: it is taken anew
-    job.line.runtime.clock = system_clock  # type: ignore[method-assign]
+    job.line.runtime.clock = system_clock
     for rows in (["done 1"], ["done 1", "alone"]):  # met only when written, as when two runs race
         with pytest.MonkeyPatch.context() as race:
             race.setattr("millrace.spark.writer.Writer._read_first", lambda _self, _queue, batch, _lines: batch)

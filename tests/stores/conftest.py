@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from localstack_client.session import Session  # type: ignore[import-untyped]
+from localstack_client.session import Session
 
 from infra.local.dynamodb import REGION
 from millrace.aws.blobs import S3Blobs

@@ -63,7 +63,8 @@ def _signed(rng: random.Random, now: int) -> dict[str, Any]:
         ["application/json", "application/x-www-form-urlencoded", "application/octet-stream", "", "\ud800"]
     )
     headers = {"content-type": kind, rng.choice(_HEADERS): rng.choice(TEXTS)}
-    shape: Callable[..., dict[str, Any]] = rng.choice([v2, v2, v1])
+    shapes: list[Callable[..., dict[str, Any]]] = [v2, v2, v1]
+    shape = rng.choice(shapes)
     try:
         return shape(signed(rng.choice(names), body, now, headers=headers, delivery_id=f"d-{rng.random()}"))
     except (MillraceError, ValueError, TypeError, AttributeError, RecursionError):

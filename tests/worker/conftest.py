@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from millrace.engine.enqueue import Receipt, enqueue
+from millrace.engine.enqueue import Receipt, enqueue, enqueue_all
 from millrace.engine.queue import Queue, Runtime
 from millrace.model.message import Draft
 from millrace.stores.memory.queue import MemoryStore
@@ -33,6 +33,12 @@ def drain(queue: Queue, handler: Callable[..., Any], **given: Any) -> DrainResul
 
 def put(queue: Queue, body: bytes = b"{}", **fields: Any) -> Receipt:
     return enqueue(queue, Draft(body, **fields))
+
+
+def put_all(queue: Queue, count: int) -> list[Receipt]:
+    """Messages `{"n": 0}`, `{"n": 1}` and so on, each with its receipt."""
+    answers = enqueue_all(queue, [Draft(f'{{"n":{n}}}'.encode()) for n in range(count)])
+    return [answer for answer in answers if isinstance(answer, Receipt)]
 
 
 def ahead_of(bench: Bench, queue: Queue) -> Queue:

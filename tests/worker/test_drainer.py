@@ -47,7 +47,8 @@ def test_a_message_that_found_no_free_slot_is_seen_by_the_last_look(bench: Bench
     rig = DrainerRig(bench)
     others = [take_slot(rig.queue(), 4, first=1) for _ in range(2)]
     rig.put(1)
-    free, late = bench.store.free_slot, []
+    free = bench.store.free_slot
+    late: list[int] = []
 
     def free_late(tenant: str, queue: str, slot: Any) -> None:
         if not late:

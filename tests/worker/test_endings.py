@@ -16,7 +16,7 @@ from millrace.model.message import DeadLetterReason, Draft
 from millrace.model.queue_spec import Jitter, Ordering, RetryPolicy
 from millrace.worker import Context, Reject, Retry, Snooze, TimeLeft
 from tests.conftest import Bench
-from tests.worker.conftest import ahead_of, drain, join_runners, put, worker
+from tests.worker.conftest import ahead_of, drain, join_runners, put, put_all, worker
 
 
 def test_five_attempts_keep_the_timetable_and_end_as_a_dead_letter(bench: Bench) -> None:
@@ -110,7 +110,7 @@ def test_an_error_without_text_still_says_its_type(bench: Bench) -> None:
 
 def test_fifo_failure_releases_the_rest_uncharged_and_blocks(bench: Bench) -> None:
     queue = bench.queue(ordering=Ordering.FIFO, delivery=RetryPolicy(max_attempts=3, jitter=Jitter.NONE))
-    receipts = enqueue_all(queue, [Draft(f'{{"n":{n}}}'.encode()) for n in range(5)])
+    receipts = put_all(queue, 5)
     seen: list[int] = []
 
     def handle(context: Context) -> None:
@@ -151,7 +151,8 @@ def test_a_repeated_ack_without_an_answer_is_done(bench: Bench, monkeypatch: pyt
     """The write happened and its answer was lost: repeating it succeeds again."""
     queue = bench.queue()
     put(queue)
-    real, lost = bench.store.end_entries, []
+    real = bench.store.end_entries
+    lost: list[int] = []
 
     def silent_once(entries):  # type: ignore[no-untyped-def]
         answers = real(entries)

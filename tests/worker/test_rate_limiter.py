@@ -48,7 +48,8 @@ def test_two_workers_share_one_clock(bench: Bench) -> None:
 def test_a_reservation_lost_to_another_worker_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     limiter = RateLimiter(bench.queue(), 100)
     rival = RateLimiter(bench.queue(runtime=bench.another_process()), 100)
-    real, beaten = bench.store.set_pace, []
+    real = bench.store.set_pace
+    beaten: list[int] = []
 
     def beaten_once(seen: QueueState, pace_at: int) -> bool:
         if not beaten:

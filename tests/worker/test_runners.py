@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.engine.enqueue import enqueue_all
 from millrace.engine.status import MessageStatus, status
-from millrace.model.message import Draft
 from millrace.model.queue_spec import Jitter, RetryPolicy
 from millrace.worker import Context
 from millrace.worker.runners import SNAPSHOT_BYTES, snapshot
 from tests.conftest import Bench
-from tests.worker.conftest import drain, put, worker
+from tests.worker.conftest import drain, put, put_all, worker
 
 
 def test_a_handler_gets_the_message_and_its_fencing_token(bench: Bench) -> None:
@@ -65,7 +63,7 @@ def test_a_result_is_kept_as_bytes_up_to_a_limit(result: object, kept: bytes) ->
 
 def test_a_run_does_not_start_when_its_claim_is_about_to_run_out(bench: Bench) -> None:
     queue = bench.queue(max_concurrency=1, lease_seconds=10)
-    receipts = enqueue_all(queue, [Draft(b"{}") for _ in range(2)])
+    receipts = put_all(queue, 2)
     started: list[str] = []
 
     def handle(context: Context) -> None:
@@ -74,7 +72,7 @@ def test_a_run_does_not_start_when_its_claim_is_about_to_run_out(bench: Bench) -
             bench.clock.forward(8_500)  # the claim on the second lives 1.5 s longer: less than the margin
 
     first = worker(queue, handle, concurrency=1)
-    first.pipeline.room = lambda _ahead: 2 if not first.pipeline.busy else 0  # type: ignore[method-assign]
+    first.pipeline.room = lambda ahead: 2 if not first.pipeline.busy else 0  # type: ignore[method-assign]
     drained = first.run()
     assert drained.counts["too_late"] == 1
     assert started.count(receipts[1].message_id) == 1  # given back at once, and run under a claim of its own

@@ -12,12 +12,12 @@ from millrace.model.message import Draft
 from millrace.model.queue_spec import Ordering
 from millrace.worker import Context, TimeLeft
 from tests.conftest import Bench
-from tests.worker.conftest import drain, put, worker
+from tests.worker.conftest import drain, put, put_all, worker
 
 
 def test_every_message_runs_once_and_is_done(bench: Bench) -> None:
     queue = bench.queue()
-    receipts = enqueue_all(queue, [Draft(f'{{"n":{n}}}'.encode()) for n in range(60)])
+    receipts = put_all(queue, 60)
     seen: list[int] = []
     drained = drain(queue, lambda context: seen.append(context.json()["n"]))
     assert sorted(seen) == list(range(60))
@@ -66,7 +66,7 @@ def test_the_next_batch_is_claimed_while_this_one_runs(memory_bench: Bench) -> N
 
 def test_fifo_runs_in_order_and_acks_each_before_the_next_starts(bench: Bench) -> None:
     queue = bench.queue(ordering=Ordering.FIFO)
-    receipts = enqueue_all(queue, [Draft(f'{{"n":{n}}}'.encode()) for n in range(30)])
+    receipts = put_all(queue, 30)
     seen: list[int] = []
     early: list[int] = []
 
@@ -108,7 +108,7 @@ def test_with_little_time_left_nothing_is_claimed(bench: Bench) -> None:
 
 def test_when_time_grows_short_the_unstarted_is_released_uncharged(bench: Bench) -> None:
     queue = bench.queue(max_concurrency=1)
-    receipts = enqueue_all(queue, [Draft(b"{}") for _ in range(6)])
+    receipts = put_all(queue, 6)
     left = [60_000]
     drained = drain(
         queue,
@@ -126,7 +126,7 @@ def test_when_time_grows_short_the_unstarted_is_released_uncharged(bench: Bench)
 
 def test_stop_lets_what_runs_finish_and_gives_back_the_rest(bench: Bench) -> None:
     queue = bench.queue(ordering=Ordering.FIFO)
-    receipts = enqueue_all(queue, [Draft(b"{}") for _ in range(5)])
+    receipts = put_all(queue, 5)
 
     def handle(context: Context) -> None:
         if context.message_id == receipts[1].message_id:

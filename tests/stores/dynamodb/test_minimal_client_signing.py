@@ -20,9 +20,10 @@ class _At(SigV4Auth):
 
     def add_auth(self, request: AWSRequest) -> None:
         request.context["timestamp"] = self.stamp
-        self._modify_request_before_signing(request)
+        self._modify_request_before_signing(request)  # type: ignore[attr-defined]
         canonical = self.canonical_request(request)
-        self._inject_signature_to_request(request, self.signature(self.string_to_sign(request, canonical), request))
+        signature = self.signature(self.string_to_sign(request, canonical), request)
+        self._inject_signature_to_request(request, signature)  # type: ignore[attr-defined]
 
 
 def _botocore(host: str, region: str, target: str, body: bytes, keys: Credentials, stamp: str) -> dict[str, str]:

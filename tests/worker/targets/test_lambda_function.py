@@ -33,7 +33,7 @@ class Functions:
 
 def lambda_rig(bench: Bench, functions: Functions) -> TargetRig:
     queues = f'queue Jobs {{ {TYPE}  map_to: lambda "resize" {{ n: n }} }}'
-    return TargetRig(bench, queues, **{"lambda": LambdaDelivery(functions)})  # type: ignore[arg-type]
+    return TargetRig(bench, queues, **{"lambda": LambdaDelivery(functions)})
 
 
 def test_a_function_is_invoked_with_the_input_and_the_fencing_token(bench: Bench) -> None:
