@@ -12,7 +12,7 @@ from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, status
 from millrace.model.errors import NotFound, StaleClaim
 from millrace.model.message import Draft
-from millrace.model.queue_spec import Idempotency, RetryPolicy
+from millrace.model.queue_spec import Idempotency, Jitter, RetryPolicy
 from tests.conftest import Bench
 from tests.engine.steps import only, put_one
 
@@ -45,7 +45,7 @@ def test_an_ack_with_a_broken_claim_is_refused_once_another_is_done(bench: Bench
 
 
 def test_breaking_a_claim_keeps_the_history_of_failed_runs(bench: Bench) -> None:
-    queue = bench.queue(delivery=RetryPolicy(jitter="none", initial_backoff_ms=1_000))
+    queue = bench.queue(delivery=RetryPolicy(jitter=Jitter.NONE, initial_backoff_ms=1_000))
     message_id = put_one(queue)
     held = only(claim(queue, owner="a"))
     nack(queue, held.entry, held.message, RunFailure("E", "first"))

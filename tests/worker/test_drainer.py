@@ -68,7 +68,8 @@ def test_a_worker_that_found_nothing_looks_once_more_too(memory_bench: Bench) ->
     """It was woken for what another has done; what comes while it holds the slot finds no place."""
     rig = DrainerRig(memory_bench)
     others = [take_slot(rig.queue(), 4, first=1) for _ in range(2)]
-    free, late = memory_bench.store.free_slot, []
+    free = memory_bench.store.free_slot
+    late: list[int] = []
 
     def free_late(tenant: str, queue: str, slot: Any) -> None:
         if not late:
