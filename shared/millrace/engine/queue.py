@@ -81,13 +81,12 @@ class Queue:
     runtime: Runtime
     poll_memory: PollMemory = field(default_factory=PollMemory, repr=False, compare=False)
     _cached: CachedState = field(default_factory=CachedState, repr=False, compare=False)
+    store: Store = field(init=False, repr=False, compare=False)  #: the runtime's
+    now: Clock = field(init=False, repr=False, compare=False)  #: the runtime's
 
-    @property
-    def store(self) -> Store:
-        return self.runtime.store
-
-    def now(self) -> int:
-        return self.runtime.clock()
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "store", self.runtime.store)
+        object.__setattr__(self, "now", self.runtime.clock)
 
     def partitions(self) -> list[str]:
         return [partition(self.tenant, self.spec.name, shard) for shard in range(self.spec.shards)]
