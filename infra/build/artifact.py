@@ -48,6 +48,7 @@ LEFT_OUT = (
     "history/checker.py",
     "history/reader.py",
     "spark",
+    "stores/dynamodb/tables.py",
     "stores/memory",
 )
 
@@ -63,10 +64,10 @@ class Artifact:
 
 ARTIFACTS = {
     "IngressFunction": Artifact(("ingress", "commands.py"), (*POWERTOOLS, *AWS_SDK, *CEL)),
-    "WorkerFunction": Artifact(("worker", "commands.py"), (*POWERTOOLS, *TRACING, *AWS_SDK, *CEL, "pynamodb")),
-    "ConsumerFunction": Artifact(("consumer",), (*AWS_SDK, *CEL, "pynamodb")),
+    "WorkerFunction": Artifact(("worker", "commands.py"), (*POWERTOOLS, *TRACING, *AWS_SDK, *CEL)),
+    "ConsumerFunction": Artifact(("consumer",), (*AWS_SDK, *CEL)),
     "AuthoriserFunction": Artifact(("authoriser",), AWS_SDK, ()),
-    "AdminFunction": Artifact(("admin",), (*POWERTOOLS, *AWS_SDK, *CEL, "pynamodb", "chalice")),
+    "AdminFunction": Artifact(("admin",), (*POWERTOOLS, *AWS_SDK, *CEL, "chalice")),
 }
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "dist" / "bulk"
 #: Plain Python that neither Glue nor EMR is sure to have; versions are those of the lock.
-PACKAGES = ("pynamodb", "pyyaml", "typing-extensions")
+PACKAGES = ("pyyaml",)
 LOCK = ROOT / "infra" / "locks" / "dev.txt"
 #: Parts of the library that no job imports.
 LEFT_OUT = {"cli", "client", "language"}

@@ -17,10 +17,10 @@ from millrace.model.message import Body, Draft, Message, Place
 from millrace.model.queue_spec import Ordering, QueueSpec
 from millrace.spark.adaptive_throttle import AdaptiveThrottle
 from millrace.spark.metered_client import MeteredClient, units_of
-from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.client import Declined, NoAnswer, TableNames
 from millrace.stores.dynamodb.conditions import ABSENT, holds_token
 from millrace.stores.dynamodb.items import Item, entry_item, message_item
-from millrace.stores.dynamodb.retrying_client import THROTTLED, Declined, NoAnswer
+from millrace.stores.dynamodb.retrying_client import THROTTLED
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.writes import delete, put
 from millrace.stores.memory.queue import MemoryBlobs

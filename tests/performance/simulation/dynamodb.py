@@ -16,7 +16,7 @@ from typing import Any
 
 from sortedcontainers import SortedDict  # type: ignore[import-untyped]
 
-from millrace.stores.dynamodb.retrying_client import Declined
+from millrace.stores.dynamodb.client import Declined
 from tests.performance.simulation.expressions import Item, compare, condition, statement, update
 from tests.performance.simulation.virtual_time import VirtualTime
 

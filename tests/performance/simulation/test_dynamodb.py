@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from millrace.stores.dynamodb.retrying_client import Declined
+from millrace.stores.dynamodb.client import Declined
 from tests.performance.simulation.dynamodb import Latency, SimulatedDynamoDB, size
 from tests.performance.simulation.virtual_time import NOON, VirtualTime
 

@@ -13,9 +13,8 @@ import pytest
 
 from infra.local.dynamodb import REGION
 from millrace.stores.dynamodb import minimal_client as minimal_client_module
-from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.client import Declined, NeverSent, NoAnswer, TableNames
 from millrace.stores.dynamodb.minimal_client import Credentials, MinimalClient, minimal_client
-from millrace.stores.dynamodb.retrying_client import Declined, NeverSent, NoAnswer
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
 

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from millrace.stores.dynamodb.client import NeverSent
 from millrace.stores.dynamodb.minimal_client import Credentials, MinimalClient
-from millrace.stores.dynamodb.retrying_client import NeverSent
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from millrace.model.errors import StoreUnavailable
-from millrace.stores.dynamodb.retrying_client import ConditionFailed, Declined, NeverSent, NoAnswer, RetryingClient
+from millrace.stores.dynamodb.client import Declined, NeverSent, NoAnswer
+from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
 
 
 class Scripted:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.model.admin_jobs import AdminJob, AdminJobKind, AdminJobState, filter_document, read_filter
 from millrace.stores.dynamodb.conditions import ABSENT, Condition, at_most, equal, value_of
-from millrace.stores.dynamodb.reads import get_item, query_all
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
 from millrace.stores.dynamodb.writes import put, update
 
@@ -54,7 +53,7 @@ class DynamoAdminJobs:
         return job
 
     def get(self, tenant: str, queue: str, job_id: str) -> AdminJob | None:
-        item = get_item(self._calls, self._table, _key(tenant, queue, job_id))
+        item = self._calls.get_item(self._table, _key(tenant, queue, job_id))
         return _job(item) if item else None
 
     def list_jobs(self, tenant: str, queue: str = "") -> list[AdminJob]:
@@ -65,7 +64,7 @@ class DynamoAdminJobs:
         return [job for job in self._query() if job.open]
 
     def _query(self, prefix: str = "") -> list[AdminJob]:
-        return [_job(item) for item in query_all(self._calls, self._table, PARTITION, prefix)]
+        return [_job(item) for item in self._calls.query_all(self._table, PARTITION, prefix)]
 
     def take(self, job: AdminJob, now: int) -> AdminJob | None:
         free = at_most("lease_until", now)

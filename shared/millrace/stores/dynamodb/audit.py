@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from millrace.model.audit import STARTED, AuditEvent
 from millrace.model.cursor import Page
 from millrace.stores.dynamodb.conditions import ABSENT, equal, value_of
-from millrace.stores.dynamodb.reads import query_between
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
 from millrace.stores.dynamodb.writes import put, update
 
@@ -47,7 +46,7 @@ class DynamoAuditLog:
 
     def read(self, tenant: str, after: str, before: str, limit: int) -> Page[AuditEvent]:
         pk = f"AUDIT#{tenant}"
-        items, last = query_between(self._calls, self._table, pk, after, before, limit, newest_first=True)
+        items, last = self._calls.query_between(self._table, pk, after, before, limit, newest_first=True)
         return Page(tuple(map(_event, items)), last)
 
 

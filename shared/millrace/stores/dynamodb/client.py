@@ -1,8 +1,9 @@
-"""The connection to DynamoDB: one client, no hidden retries."""
+"""The connection to DynamoDB: one client, no hidden retries; and what either kind of client raises."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -38,3 +39,38 @@ def dynamodb_client(*, endpoint_url: str | None = None, region: str | None = Non
         parameter_validation=False,
     )
     return boto3.client("dynamodb", endpoint_url=endpoint_url, region_name=region, config=config)
+
+
+class Declined(Exception):
+    """DynamoDB answered with an error; `response` is shaped as botocore's ClientError shapes it."""
+
+    def __init__(self, response: dict[str, Any]) -> None:
+        self.response = response
+        error = response.get("Error", {})
+        super().__init__(f"{error.get('Code', '')}: {error.get('Message', '')}")
+
+
+class NoAnswer(Exception):
+    """The request was sent, perhaps, and nothing usable came back."""
+
+
+class NeverSent(Exception):
+    """No connection came about: the request surely did nothing."""
+
+
+def declined() -> tuple[type[Any], ...]:
+    """What either client raises for an answer that is an error. botocore can only have raised it once imported."""
+    botocore = sys.modules.get("botocore.exceptions")
+    return (Declined, botocore.ClientError) if botocore else (Declined,)
+
+
+def never_sent() -> tuple[type[Exception], ...]:
+    """What either client raises where the request was not sent."""
+    botocore = sys.modules.get("botocore.exceptions")
+    return (NeverSent, botocore.EndpointConnectionError, botocore.ConnectTimeoutError) if botocore else (NeverSent,)
+
+
+def unanswered() -> tuple[type[Exception], ...]:
+    """What either client raises where no answer came."""
+    botocore = sys.modules.get("botocore.exceptions")
+    return (NoAnswer, botocore.ConnectionError, botocore.HTTPClientError) if botocore else (NoAnswer,)

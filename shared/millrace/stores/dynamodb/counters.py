@@ -10,7 +10,6 @@ from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.conditions import Condition, at_most, counter_is, equal, holds_token, missing, value_of
 from millrace.stores.dynamodb.items import Item, int_in, number, text_in
-from millrace.stores.dynamodb.reads import get_item, query_all
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
 from millrace.stores.dynamodb.writes import delete, put, update
 from millrace.stores.interface import Full
@@ -84,11 +83,11 @@ class Counters:
             return None
 
     def get_queue_state(self, tenant: str, queue: str) -> QueueState:
-        item = get_item(self._calls, self._names.queue, queue_state_key(tenant, queue))
+        item = self._calls.get_item(self._names.queue, queue_state_key(tenant, queue))
         return queue_state_of(item or {}, tenant, queue)
 
     def list_all_queue_states(self) -> list[QueueState]:
-        items = query_all(self._calls, self._names.queue, QUEUES)
+        items = self._calls.query_all(self._names.queue, QUEUES)
         return [queue_state_of(item, *item["sk"]["S"].split("#", 1)) for item in items]
 
     def set_paused(self, tenant: str, queue: str, at: int, by: str) -> QueueState:
@@ -120,7 +119,7 @@ class Counters:
         return True
 
     def list_slots(self, tenant: str, queue: str) -> list[Slot]:
-        return [slot_of(item) for item in query_all(self._calls, self._names.queue, slots_pk(tenant, queue))]
+        return [slot_of(item) for item in self._calls.query_all(self._names.queue, slots_pk(tenant, queue))]
 
     def free_slot(self, tenant: str, queue: str, slot: Slot) -> None:
         key = slot_key(tenant, queue, slot.number)

@@ -19,7 +19,6 @@ from millrace.stores.dynamodb.items import (
     number,
     text_in,
 )
-from millrace.stores.dynamodb.reads import get_item, query_between
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
 from millrace.stores.dynamodb.writes import delete, update
 
@@ -33,13 +32,13 @@ class DeadLetters:
     def read_dead_letters(
         self, tenant: str, queue: str, after: str, upto: str, limit: int, *, newest_first: bool = False
     ) -> Page[DeadLetter]:
-        items, last = query_between(
-            self._calls, self._names.dead_letters, f"{tenant}#{queue}", after, upto, limit, newest_first=newest_first
+        items, last = self._calls.query_between(
+            self._names.dead_letters, f"{tenant}#{queue}", after, upto, limit, newest_first=newest_first
         )
         return Page(tuple(map(dead_letter_of, items)), last)
 
     def get_dead_letter(self, tenant: str, queue: str, sk: str) -> DeadLetter | None:
-        item = get_item(self._calls, self._names.dead_letters, dead_letter_key(tenant, queue, sk))
+        item = self._calls.get_item(self._names.dead_letters, dead_letter_key(tenant, queue, sk))
         return dead_letter_of(item) if item else None
 
     def mark_replayed(self, dead_letter: DeadLetter) -> bool:

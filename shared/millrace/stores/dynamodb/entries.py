@@ -32,7 +32,6 @@ from millrace.stores.dynamodb.items import (
     workflow_state_item,
     workflow_state_of,
 )
-from millrace.stores.dynamodb.reads import get_item, query_range
 from millrace.stores.dynamodb.retrying_client import CancelledByCondition, RetryingClient, WriteAnswer
 from millrace.stores.dynamodb.writes import Write, delete, put, send_transaction, update, write_all
 from millrace.stores.interface import APPLIED, Refused, Unknown, WriteResult
@@ -67,11 +66,11 @@ class Entries:
 
     # -- claim --
     def read_lane(self, pk: str, after: str, upto: str, limit: int) -> Page[Entry]:
-        items, last = query_range(self._calls, self._names.queue, pk, after, upto, limit)
+        items, last = self._calls.query_range(self._names.queue, pk, after, upto, limit)
         return Page(tuple(map(entry_of, items)), last)
 
     def get_entry(self, place: Place) -> Entry | None:
-        item = get_item(self._calls, self._names.queue, place_key(place))
+        item = self._calls.get_item(self._names.queue, place_key(place))
         return entry_of(item) if item else None
 
     def get_entries(self, places: Sequence[Place]) -> dict[Place, Entry]:

@@ -21,7 +21,6 @@ from millrace.stores.dynamodb.items import (
     records_of,
     result_item,
 )
-from millrace.stores.dynamodb.reads import get_item, query_all
 from millrace.stores.dynamodb.retrying_client import (
     DUPLICATE,
     CancelledByCondition,
@@ -83,10 +82,10 @@ class Messages:
 
     def get_records(self, message_id: str) -> Records:
         pk = message_key(message_id, MESSAGE)["pk"]["S"]
-        return records_of(query_all(self._calls, self._names.queue, pk), message_id)
+        return records_of(self._calls.query_all(self._names.queue, pk), message_id)
 
     def get_location(self, message_id: str) -> MessageLocation | None:
-        item = get_item(self._calls, self._names.queue, message_key(message_id, LOCATION))
+        item = self._calls.get_item(self._names.queue, message_key(message_id, LOCATION))
         return location_of(item, message_id) if item else None
 
     def get_locations(self, ids: Sequence[str]) -> dict[str, MessageLocation]:

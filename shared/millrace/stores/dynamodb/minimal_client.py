@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from zlib import crc32
 
-from millrace.stores.dynamodb.retrying_client import Declined, NeverSent, NoAnswer
+from millrace.stores.dynamodb.client import Declined, NeverSent, NoAnswer
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

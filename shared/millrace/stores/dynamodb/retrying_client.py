@@ -1,8 +1,7 @@
-"""Requests to DynamoDB: which are repeated, for how long, and the answer to each write of a batch."""
+"""Requests to DynamoDB: which are repeated and for how long, strongly consistent reads, the answers to a batch."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.model.clock import Chance, system_chance
 from millrace.model.errors import StoreUnavailable
+from millrace.stores.dynamodb.client import declined, never_sent, unanswered
 
 if TYPE_CHECKING:
     from millrace.stores.dynamodb.client import AnyClient
@@ -37,41 +37,8 @@ THROTTLED = frozenset(
 AMBIGUOUS = frozenset({"InternalServerError", "InternalServerErrorException", "ServiceUnavailable", "InternalFailure"})
 CONDITION_FAILED = frozenset({"ConditionalCheckFailedException", "ConditionalCheckFailed"})
 DUPLICATE = "DuplicateItem"
-
-
-class Declined(Exception):
-    """DynamoDB answered with an error; `response` is shaped as botocore's ClientError shapes it."""
-
-    def __init__(self, response: dict[str, Any]) -> None:
-        self.response = response
-        error = response.get("Error", {})
-        super().__init__(f"{error.get('Code', '')}: {error.get('Message', '')}")
-
-
-class NoAnswer(Exception):
-    """The request was sent, perhaps, and nothing usable came back."""
-
-
-class NeverSent(Exception):
-    """No connection came about: the request surely did nothing."""
-
-
-def _declined() -> tuple[type[Any], ...]:
-    """What either client raises for an answer that is an error. botocore can only have raised it once imported."""
-    botocore = sys.modules.get("botocore.exceptions")
-    return (Declined, botocore.ClientError) if botocore else (Declined,)
-
-
-def _never_sent() -> tuple[type[Exception], ...]:
-    """What either client raises where the request was not sent."""
-    botocore = sys.modules.get("botocore.exceptions")
-    return (NeverSent, botocore.EndpointConnectionError, botocore.ConnectTimeoutError) if botocore else (NeverSent,)
-
-
-def _unanswered() -> tuple[type[Exception], ...]:
-    """What either client raises where no answer came."""
-    botocore = sys.modules.get("botocore.exceptions")
-    return (NoAnswer, botocore.ConnectionError, botocore.HTTPClientError) if botocore else (NoAnswer,)
+#: Sorts right behind a key, before every longer one that begins with it: no key holds control characters.
+JUST_AFTER = "\x01"
 
 
 class ConditionFailed(Exception):
@@ -122,13 +89,13 @@ class RetryingClient:
         answer came to a write that is not `repeatable`).
         """
         call = getattr(self.client, operation)
-        tries = self._tries()
+        deadline, failures = self._deadline(), 0
         after_no_answer = False
         while True:
             try:
                 answer: dict[str, Any] = call(**arguments)
                 return answer
-            except _declined() as error:
+            except declined() as error:
                 code = error.response.get("Error", {}).get("Code", "")
                 if code in CONDITION_FAILED:
                     raise ConditionFailed(_old_item(error), after_no_answer=after_no_answer) from None
@@ -139,15 +106,68 @@ class RetryingClient:
                 elif code not in THROTTLED:
                     raise StoreUnavailable(f"DynamoDB refused {operation}: {error}") from error
                 cause: Exception = error
-            except _never_sent() as error:
+            except never_sent() as error:
                 cause = error
-            except _unanswered() as error:
+            except unanswered() as error:
                 after_no_answer = True
                 cause = error
             if after_no_answer and not repeatable:
                 raise StoreUnavailable(f"DynamoDB gave no answer to {operation}; it may have happened.") from cause
-            if not next(tries):
+            failures += 1
+            if not self._wait(failures, deadline):
                 raise StoreUnavailable(f"DynamoDB did not answer {operation} within {self._deadline_s} s.") from cause
+
+    def get_item(self, table: str, key: Item) -> Item | None:
+        found: Item | None = self.send("get_item", TableName=table, Key=key, ConsistentRead=True).get("Item")
+        return found
+
+    def query_range(
+        self, table: str, pk: str, after: str, upto: str, limit: int, *, newest_first: bool = False
+    ) -> tuple[list[Item], str | None]:
+        """Up to `limit` items with `after` < sk <= `upto`, and the sort key after which the query goes on."""
+        if after >= upto:
+            return [], None
+        answer = self.send(
+            "query",
+            TableName=table,
+            KeyConditionExpression="pk = :pk AND sk BETWEEN :after AND :upto",
+            ExpressionAttributeValues={":pk": {"S": pk}, ":after": {"S": after + JUST_AFTER}, ":upto": {"S": upto}},
+            ConsistentRead=True,
+            ScanIndexForward=not newest_first,
+            Limit=limit,
+        )
+        last = answer.get("LastEvaluatedKey")
+        return answer["Items"], last["sk"]["S"] if last else None
+
+    def query_between(
+        self, table: str, pk: str, after: str, before: str, limit: int, *, newest_first: bool = False
+    ) -> tuple[list[Item], str | None]:
+        """The same with `after` < sk < `before`. One more is read, since the upper bound itself may come along."""
+        items, last = self.query_range(table, pk, after, before, limit + 1, newest_first=newest_first)
+        found = [item for item in items if item["sk"]["S"] != before]
+        more = len(found) > limit or last is not None
+        return found[:limit], found[:limit][-1]["sk"]["S"] if more and found else None
+
+    def query_all(self, table: str, pk: str, prefix: str = "") -> list[Item]:
+        """Every item of a partition, or of those whose sort keys begin with `prefix`."""
+        condition, values = "pk = :pk", {":pk": {"S": pk}}
+        if prefix:
+            condition, values[":prefix"] = "pk = :pk AND begins_with(sk, :prefix)", {"S": prefix}
+        found: list[Item] = []
+        start: dict[str, Any] = {}
+        while True:
+            answer = self.send(
+                "query",
+                TableName=table,
+                KeyConditionExpression=condition,
+                ExpressionAttributeValues=values,
+                ConsistentRead=True,
+                **start,
+            )
+            found += answer["Items"]
+            if "LastEvaluatedKey" not in answer:
+                return found
+            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
     def read_all(self, table: str, keys: Sequence[Item]) -> list[Item]:
         """Every item of these keys that exists, strongly consistent: one left out for want of capacity is asked again.
@@ -162,7 +182,7 @@ class RetryingClient:
 
     def _read_chunk(self, table: str, keys: Sequence[Item]) -> list[Item]:
         items: list[Item] = []
-        tries = self._tries()
+        deadline, failures = self._deadline(), 0
         while True:
             answer = self.send("batch_get_item", RequestItems={table: {"Keys": keys, "ConsistentRead": True}})
             items += answer["Responses"].get(table, [])
@@ -170,7 +190,8 @@ class RetryingClient:
             if not unread:
                 return items
             keys = unread["Keys"]
-            if not next(tries):
+            failures += 1
+            if not self._wait(failures, deadline):
                 raise StoreUnavailable("DynamoDB kept leaving items unread: the table is short of capacity.")
 
     def batch(self, writes: Sequence[Write]) -> list[WriteAnswer]:
@@ -187,8 +208,8 @@ class RetryingClient:
     def _chunk(self, statements: Sequence[dict[str, Any]]) -> list[WriteAnswer]:
         answers = [WriteAnswer("StoreUnavailable")] * len(statements)
         open_ = list(range(len(statements)))
-        unanswered: set[int] = set()
-        tries = self._tries()
+        unsure: set[int] = set()
+        deadline, failures = self._deadline(), 0
         while open_:
             try:
                 response = self.client.batch_execute_statement(Statements=[statements[n] for n in open_])  # type: ignore[misc]
@@ -197,42 +218,40 @@ class RetryingClient:
                     error: Any = part.get("Error", {})
                     code = error.get("Code", "")
                     if code in AMBIGUOUS:
-                        unanswered.add(number)
+                        unsure.add(number)
                     if code in AMBIGUOUS or code in THROTTLED:
                         again.append(number)
                     else:
                         item = error.get("Item") if code else part.get("Item")
-                        answers[number] = WriteAnswer(code, item, number in unanswered)
+                        answers[number] = WriteAnswer(code, item, number in unsure)
                 open_ = again
-            except _declined() as error:
+            except declined() as error:
                 code = error.response.get("Error", {}).get("Code", "")
                 if code in AMBIGUOUS or _status(error) >= 500:
-                    unanswered.update(open_)
+                    unsure.update(open_)
                 elif code not in THROTTLED:
                     for number in open_:
                         answers[number] = WriteAnswer(code)
                     break
-            except _never_sent():
+            except never_sent():
                 pass
-            except _unanswered():
-                unanswered.update(open_)
-            if open_ and not next(tries):
+            except unanswered():
+                unsure.update(open_)
+            failures += 1
+            if open_ and not self._wait(failures, deadline):
                 break
         return answers
 
-    def _tries(self) -> Iterator[bool]:
-        """Waits before the next try, full jitter; yields whether there is time for one. The deadline runs from here."""
-        return self._waits(self._monotonic() + self._deadline_s)
+    def _deadline(self) -> float:
+        return self._monotonic() + self._deadline_s
 
-    def _waits(self, end: float) -> Iterator[bool]:
-        cap = self._first_wait_s
-        while True:
-            wait = self._chance() * cap
-            if self._monotonic() + wait >= end:
-                yield False
-            self._sleep(wait)
-            yield True
-            cap = min(cap * 2, self._longest_wait_s)
+    def _wait(self, failures: int, deadline: float) -> bool:
+        """Wait before the next try, full jitter; False where the deadline leaves no time for one."""
+        wait = self._chance() * min(self._first_wait_s * (1 << min(failures - 1, 20)), self._longest_wait_s)
+        if self._monotonic() + wait >= deadline:
+            return False
+        self._sleep(wait)
+        return True
 
     @staticmethod
     def _check_cancelled(error: Any, *, after_no_answer: bool) -> None:

@@ -77,6 +77,7 @@ class LocationItem(_Keyed):
     place_sk = UnicodeAttribute()
     dead = UnicodeAttribute()
     purged = NumberAttribute()
+    broken = NumberAttribute()
     history = UnicodeAttribute()
     ttl = TTLAttribute()
 

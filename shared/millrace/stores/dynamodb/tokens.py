@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.model.tokens import Scope, Token
 from millrace.stores.dynamodb.conditions import ABSENT
-from millrace.stores.dynamodb.reads import get_item, query_all
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
 from millrace.stores.dynamodb.writes import put
 
@@ -45,15 +44,15 @@ class DynamoTokens:
         self._calls.send("put_item", TableName=self._table, Item=item)
 
     def get_token(self, token_id: str) -> Token | None:
-        item = get_item(self._calls, self._table, _key(token_id))
+        item = self._calls.get_item(self._table, _key(token_id))
         return _token_of(item) if item else None
 
     def list_tokens(self) -> list[Token]:
-        items = query_all(self._calls, self._table, PARTITION)
+        items = self._calls.query_all(self._table, PARTITION)
         return [_token_of(item) for item in items if item["sk"]["S"] != CLAIM_KEY]
 
     def claim_key(self, proposed: bytes) -> bytes:
-        kept = get_item(self._calls, self._table, _key(CLAIM_KEY))
+        kept = self._calls.get_item(self._table, _key(CLAIM_KEY))
         if kept:
             return bytes(kept["key"]["B"])
         write = put(self._table, {**_key(CLAIM_KEY), "key": {"B": proposed}}, ABSENT)
