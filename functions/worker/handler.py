@@ -33,9 +33,8 @@ def drainer() -> QueueDrainer:
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Handle one wake-up. Threads stuck in a handler cannot be ended: then the process ends, for a fresh one."""
     wakeup = read_event(event)
-    if wakeup.sweep:
-        emit_gauges(drainer())
-    results = handle_wakeup(drainer(), wakeup, TimeLeft(context.get_remaining_time_in_millis))
+    time_left = TimeLeft(context.get_remaining_time_in_millis)
+    results = handle_wakeup(drainer(), wakeup, time_left, after_sweep=emit_gauges)
     drainer().runtime.credits.give_back()
     if any(result.reason == "stuck" for result in results):
         logger.error("Every thread is stuck in a handler; this process ends.", extra={"action": "process_stuck"})

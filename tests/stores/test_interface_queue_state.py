@@ -249,6 +249,16 @@ def test_slots_that_were_taken_are_listed_in_order(store: Store, tenant: str) ->
     assert store.list_slots(tenant, "Unused") == []
 
 
+def test_where_a_sweep_stopped_is_kept_by_its_name(store: Store, tenant: str) -> None:
+    sweep, gauges = f"sweep {tenant}", f"gauges {tenant}"
+    assert store.get_sweep_position(sweep) == ""
+    store.set_sweep_position(sweep, "acme#Jobs")
+    store.set_sweep_position(gauges, "zeta#Jobs")
+    assert (store.get_sweep_position(sweep), store.get_sweep_position(gauges)) == ("acme#Jobs", "zeta#Jobs")
+    store.set_sweep_position(sweep, "")
+    assert store.get_sweep_position(sweep) == ""
+
+
 def test_of_many_workers_at_once_one_gets_the_slot(store: Store, tenant: str) -> None:
     with ThreadPoolExecutor(8) as workers:
         won = list(workers.map(lambda n: store.take_slot(tenant, QUEUE, Slot(0, f"w{n}", NOON + 9), NOON), range(8)))

@@ -17,11 +17,21 @@ from millrace.definitions.language.compiler import compile_files
 from millrace.engine.inspect import list_claims
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.status import MessageStatus, status
+from millrace.model.clock import MINUTE
+from millrace.model.queue_state import QueueState
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.memory.queue import MemoryBlobs
+from millrace.worker import TimeLeft
+from millrace.worker.counts import Counts
+from millrace.worker.drainer import QueueDrainer, WakeRequest
+from millrace.worker.process import STUCK_REST_MS, Process
+from millrace.worker.sweeper import LOOK_EVERY
+from millrace.worker.worker import DrainResult
+from tests.conftest import Bench
 from tests.worker.conftest import put
 from tests.worker.definitions import compiled
+from tests.worker.rigs import DrainerRig
 
 ROOT = Path(__file__).parents[2]
 QUEUE = """app Test { queue Slow {
@@ -62,6 +72,53 @@ def process(engine_url: str, tables: TableNames, tenant: str, tmp_path: Path) ->
     running.wait()
     if running.stdout:
         running.stdout.close()
+
+
+def polled(process: Process) -> None:
+    """One poll, and everything that it started to its end."""
+    process._poll()
+    for thread in (*process._threads.values(), *([process._sweeper] if process._sweeper else [])):
+        thread.join()
+
+
+def test_what_ends_the_drain_of_one_queue_ends_neither_the_process_nor_the_others(
+    memory_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue whose threads are all stuck rests; the others go on."""
+    rig = DrainerRig(memory_bench)
+    drained: list[str] = []
+    real = QueueDrainer.drain
+
+    def drain(self: QueueDrainer, request: WakeRequest, time_left: TimeLeft) -> DrainResult | None:
+        drained.append(request.queue)
+        if request.queue == "Others":
+            return real(self, request, time_left)
+        with time_left.share() as own:
+            own.stop(0.0, "stuck")
+        return DrainResult(Counts(), None, 4, "stuck")
+
+    monkeypatch.setattr(QueueDrainer, "drain", drain)
+    process = Process(rig.drainer)
+    rig.put(1)
+    for n in (2, 3):
+        rig.put(n, "Others")
+        polled(process)
+    assert (sorted(drained), rig.seen) == (["Jobs", "Others", "Others"], [2, 3])
+    memory_bench.clock.forward(STUCK_REST_MS)
+    polled(process)
+    assert drained.count("Jobs") == 2
+
+
+def test_the_sweep_of_a_process_finds_work_that_no_counter_shows(memory_bench: Bench) -> None:
+    rig = DrainerRig(memory_bench)
+    process = Process(rig.drainer)
+    rig.put(1)
+    states: dict[tuple[str, str], QueueState] = memory_bench.store.states  # type: ignore[attr-defined]
+    states[rig.tenant, "Jobs"] = QueueState(rig.tenant, "Jobs")
+    for _ in range(2 * LOOK_EVERY + 1):
+        polled(process)
+        memory_bench.clock.forward(MINUTE)
+    assert rig.seen == [1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -167,6 +167,11 @@ class Store(Protocol):
     def free_slot(self, tenant: str, queue: str, slot: Slot) -> None:
         """Give the place up, where it is still held by this token."""
 
+    def get_sweep_position(self, name: str) -> str:
+        """Where the last round of this name over all queues stopped; empty where it came to its end."""
+
+    def set_sweep_position(self, name: str, position: str) -> None: ...
+
     # -- dead letters -------------------------------------------------------------------------------------------
     def read_dead_letters(
         self, tenant: str, queue: str, after: str, upto: str, limit: int, *, newest_first: bool = False

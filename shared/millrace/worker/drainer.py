@@ -13,10 +13,11 @@ from millrace.aws.functions import EventNotSent
 from millrace.definitions import Definitions, QueueDefinition, TargetKind
 from millrace.engine.poll import poll
 from millrace.engine.queue import Queue, Runtime
+from millrace.model.errors import StoreUnavailable
 from millrace.worker.breaker import Breakers
 from millrace.worker.context import log
 from millrace.worker.middleware import Middleware
-from millrace.worker.slots import SlotLease, slot_count, take_slot
+from millrace.worker.slots import SlotLease, has_free_slot, slot_count, take_slot
 from millrace.worker.targets import Deliver, TargetPlan, target_name
 from millrace.worker.time_left import TimeLeft
 from millrace.worker.worker import DEFAULTS, DrainResult, Worker, WorkerSettings
@@ -86,6 +87,20 @@ class QueueDrainer:
             fruitless = 0 if result.counts["started"] else fruitless + 1
             if result.reason != "idle" or fruitless > 1 or not self._more(queue, time_left):
                 return result
+
+    def ensure_worker(self, wake_request: WakeRequest) -> bool:
+        """Start a worker for a queue unless its slots are all held; False where the caller has to drain it.
+
+        With all of them held none is needed: whoever frees a slot polls once more.
+        """
+        if self.invoke_worker is None:
+            return False
+        try:
+            if not has_free_slot(self.queue(wake_request.tenant, wake_request.queue), self.settings.concurrency):
+                return True
+        except StoreUnavailable:
+            pass  # the worker finds out
+        return self.start_worker(wake_request)
 
     def start_worker(self, wake_request: WakeRequest) -> bool:
         """Start a worker for a queue elsewhere; False where that cannot be, so that the caller drains the queue."""

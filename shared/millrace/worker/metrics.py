@@ -8,13 +8,16 @@ the sweep, by a person.
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections.abc import Sequence
 
 from millrace.engine.inspect import Stats, stats
 from millrace.engine.queue import Queue
 from millrace.model.errors import MillraceError
+from millrace.model.queue_state import QueueState
 from millrace.worker.context import log
 from millrace.worker.drainer import QueueDrainer
+from millrace.worker.sweeper import in_turn
+from millrace.worker.time_left import TimeLeft
 from millrace.worker.worker import DrainResult
 
 NAMESPACE = "Millrace"
@@ -34,6 +37,8 @@ COUNTED = {
 }
 #: EMF takes a hundred values of one metric in one document.
 EMF_VALUES = 100
+#: Queues are measured for at most so long in a minute.
+GAUGES_MS = 10_000
 #: Gauge → its unit.
 GAUGES = {
     "Depth": "Count",
@@ -95,31 +100,41 @@ def log_drain(queue: Queue, result: DrainResult) -> None:
         )
 
 
-def emit_gauges(drainer: QueueDrainer) -> None:
+def emit_gauges(drainer: QueueDrainer, states: Sequence[QueueState], time_left: TimeLeft) -> None:
     """Write one document for each queue that holds anything, and one for all of them, even when they are empty.
 
-    The document for all shows that the sweep runs: an alarm watches for its absence. Costs one query, and for
-    each queue with messages what `stats` costs.
+    The document for all shows that the sweep runs: an alarm watches for its absence, so it is written whatever
+    happens to the others. Where there are more queues than time, each is measured when its turn comes, and the
+    document for all has the counters of the others. Costs for each queue with messages what `stats` costs.
     """
-    states = drainer.runtime.store.list_all_queue_states()
+    now = drainer.runtime.clock()
     held = [state for state in states if (state.depth or state.dead_days) and state.queue in drainer.definitions.queues]
-    figures = Counter[str]()
-    oldest = 0.0
-    for state in held:
-        found = _stats(drainer, state.tenant, state.queue)
+    figures = {(state.tenant, state.queue): _counted(drainer, state, now) for state in held}
+    measured = in_turn(drainer, "gauges", held, lambda state: (state, _stats(drainer, state)), GAUGES_MS, time_left)
+    for state, found in measured:
         if found is not None:
-            gauges = _gauges(found)
-            _emit_gauges(gauges, {"queue": state.queue}, tenant=state.tenant)
-            figures.update({name: int(value) for name, value in gauges.items()})
-            oldest = max(oldest, gauges["OldestAge"])
-    _emit_gauges({**{name: float(figures[name]) for name in GAUGES}, "OldestAge": oldest}, {})
+            figures[state.tenant, state.queue] = _gauges(found)
+            _emit_gauges(figures[state.tenant, state.queue], {"queue": state.queue}, tenant=state.tenant)
+    total = {name: float(sum(gauges[name] for gauges in figures.values())) for name in GAUGES}
+    oldest = max((gauges["OldestAge"] for gauges in figures.values()), default=0.0)
+    _emit_gauges({**total, "OldestAge": oldest}, {})
 
 
-def _stats(drainer: QueueDrainer, tenant: str, name: str) -> Stats | None:
+def _counted(drainer: QueueDrainer, state: QueueState, now: int) -> dict[str, float]:
+    """What a queue's state says without a read."""
+    kept_seconds = drainer.definitions.queue(state.queue).spec.retention.dead_letter_seconds
+    return {
+        **dict.fromkeys(GAUGES, 0.0),
+        "Depth": max(0, state.depth),
+        "DeadLetters": state.dead_letters(now, kept_seconds),
+    }
+
+
+def _stats(drainer: QueueDrainer, state: QueueState) -> Stats | None:
     try:
-        return stats(drainer.queue(tenant, name))
+        return stats(drainer.queue(state.tenant, state.queue))
     except MillraceError as error:
-        fields = {"action": "gauges_failed", "queue": name, "tenant": tenant, "error": str(error)}
+        fields = {"action": "gauges_failed", "queue": state.queue, "tenant": state.tenant, "error": str(error)}
         log.warning("A queue could not be counted.", extra=fields)
         return None
 

@@ -84,6 +84,8 @@ def play_worker(play: Play, handler: Handler) -> None:
     play.call(handler, _call(play, "Forwarded"))
     play.leave_behind("Pulled")
     play.put("Jobs", 1, 2, 3)
+    for part in ("sweep", "gauges"):
+        play.runtime.store.set_sweep_position(part, "a#Stopped")
     for _ in range(2):  # the first takes out what is left behind, the second counts what is there
         play.call(handler, {"sweep": True})
     play.call(handler, _stream(play, "Jobs", "Forwarded"))

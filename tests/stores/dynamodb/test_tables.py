@@ -31,6 +31,7 @@ SPELLED: dict[type[Model], dict[str, str]] = {
     tables.LocationItem: both(items.location_item(SAMPLES.moved(ENTRY)[1])),
     tables.ResultItem: both(items.result_item(SAMPLES.result("m"))),
     tables.SlotItem: both(counters.slot_item("t", "q", Slot(1, "token", 2))),
+    tables.SweepPositionItem: both(counters.sweep_position_item("sweep", "t#q")),
     tables.WorkflowStateItem: both(items.workflow_state_item("m", SAMPLES.workflow_state())),
     tables.DeadLetterItem: both(
         dead_letters.dead_letter_item(SAMPLES.dead_letter(INLINE)),

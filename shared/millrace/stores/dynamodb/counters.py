@@ -15,6 +15,7 @@ from millrace.stores.dynamodb.writes import delete, put, update
 from millrace.stores.interface import Full
 
 QUEUES = "QUEUES"
+SWEEP = "SWEEP"
 #: An open circuit breaker is an attribute of the queue's state, named by this and its target.
 BREAKER = "open "
 
@@ -128,6 +129,14 @@ class Counters:
         except (ConditionFailed, StoreUnavailable):
             return  # it runs out by itself
 
+    def get_sweep_position(self, name: str) -> str:
+        item = self._calls.get_item(self._names.queue, sweep_position_key(name))
+        return text_in(item or {}, "position")
+
+    def set_sweep_position(self, name: str, position: str) -> None:
+        item = sweep_position_item(name, position)
+        self._calls.send("put_item", **put(self._names.queue, item, None).request())
+
     def _changed(self, seen: QueueState, condition: Condition, **changes: Any) -> bool:
         """Change what still stands as it was seen, once: whether it surely happened."""
         try:
@@ -152,6 +161,14 @@ class Counters:
         write = update(self._names.queue, key, condition, sets=sets or {}, adds=amounts, removes=removes)
         answer = self._calls.send("update_item", repeatable=repeatable, **write.request(), ReturnValues="ALL_NEW")
         return queue_state_of(answer["Attributes"], tenant, queue)
+
+
+def sweep_position_key(name: str) -> Item:
+    return {"pk": {"S": SWEEP}, "sk": {"S": name}}
+
+
+def sweep_position_item(name: str, position: str) -> Item:
+    return {**sweep_position_key(name), "position": {"S": position}}
 
 
 def queue_state_key(tenant: str, queue: str) -> Item:

@@ -126,6 +126,12 @@ class SlotItem(_Keyed):
     ttl = TTLAttribute()
 
 
+class SweepPositionItem(_Keyed):
+    """Where the last round over all queues stopped."""
+
+    position = UnicodeAttribute()
+
+
 class DeadLetterItem(_MessageAttributes):
     """A failed message, complete."""
 

@@ -49,6 +49,7 @@ class MemoryStore:
         self.workflow_state: dict[str, WorkflowState] = {}
         self.states: dict[tuple[str, str], QueueState] = {}
         self.slots: dict[tuple[str, str, int], Slot] = {}
+        self.sweep_positions: dict[str, str] = {}
         self.dead_letters: dict[tuple[str, str], dict[str, DeadLetter]] = {}
 
     # -- enqueue ------------------------------------------------------------------------------------------------
@@ -332,6 +333,14 @@ class MemoryStore:
             current = self.slots.get((tenant, queue, slot.number))
             if current is not None and current.token == slot.token:
                 del self.slots[tenant, queue, slot.number]
+
+    def get_sweep_position(self, name: str) -> str:
+        with self._lock:
+            return self.sweep_positions.get(name, "")
+
+    def set_sweep_position(self, name: str, position: str) -> None:
+        with self._lock:
+            self.sweep_positions[name] = position
 
     # -- dead letters -------------------------------------------------------------------------------------------
     def read_dead_letters(
