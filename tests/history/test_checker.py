@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.history.checker import Fault, HistoryRecord, Verdict, check_history
+from millrace.history.checker import Verdict, check_history
 from millrace.history.log import HistoryEvent
+from millrace.history.records import Fault, HistoryRecord
 from millrace.model.queue_spec import Ordering
 
 

@@ -12,12 +12,12 @@ from millrace.engine.enqueue import Receipt, enqueue, enqueue_all
 from millrace.engine.finish import RunFailure, ack, nack, reject, release, snooze
 from millrace.engine.operate import purge_page
 from millrace.engine.queue import Queue
-from millrace.history.checker import HistoryRecord
 from millrace.history.log import HistoryLog
 from millrace.history.reader import LogRecords
+from millrace.history.records import HistoryRecord
 from millrace.model.errors import StaleClaim
 from millrace.model.message import Draft
-from millrace.model.queue_spec import Ordering, QueueSpec, RetryPolicy
+from millrace.model.queue_spec import Jitter, Ordering, QueueSpec, RetryPolicy
 from millrace.worker.worker import Worker, WorkerSettings
 from tests.conftest import Bench
 
@@ -140,3 +140,22 @@ def test_nothing_that_a_sender_wrote_and_no_token_is_in_the_history(bench: Bench
     assert "marked" not in told
     assert held.entry.token not in told
     assert held.entry.nonce not in told
+
+
+def test_lines_say_what_liveness_is_judged_by(bench: Bench) -> None:
+    """The attempts that a queue allows, priorities, and when what may not run at once is due."""
+    policy = RetryPolicy(max_attempts=7, initial_backoff_ms=2_000, max_backoff_ms=2_000, jitter=Jitter.NONE)
+    recorded = Recorded(bench, delivery=policy)
+    queue, now = recorded.queue, bench.clock()
+    enqueue_all(queue, [Draft(b"a", priority=9), Draft(b"b", priority=9), Draft(b"c", not_before=now + 500)])
+    failed, snoozed = claim(queue, owner="w", limit=2).claims
+    nack(queue, failed.entry, failed.message, RunFailure("E", "e"))
+    snooze(queue, snoozed.entry, now + 9_000)
+    accepted = [record for record in recorded.records() if record.event.value == "accepted"]
+    assert {record.max_attempts for record in accepted} == {7}
+    assert [(record.priority, record.due) for record in accepted][:2] == [(9, 0), (9, 0)]
+    assert accepted[2].due == now + 500
+    assert [(r.event.value, r.due) for r in recorded.records()[3:]] == [
+        ("failed", now + 2_000),
+        ("released", now + 9_000),
+    ]

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from millrace.cli.main import main
-from millrace.history.checker import HistoryRecord
 from millrace.history.log import HistoryEvent
 from millrace.history.reader import MalformedHistory, read_records
+from millrace.history.records import HistoryRecord
 
 
 def test_lines_are_read_and_a_torn_last_one_is_left_out() -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import click
 
 from millrace.cli.printing import print_json, print_table
-from millrace.history.checker import Fault, HistoryRecord, Verdict, check_history
+from millrace.history.checker import Verdict, check_history
+from millrace.history.liveness import STALLED_AFTER_MS
 from millrace.history.reader import LogRecords, opened
+from millrace.history.records import Fault, HistoryRecord
 from millrace.model.queue_spec import Ordering
 
 SOUND, BROKEN, UNREADABLE = 0, 1, 2
@@ -21,6 +23,13 @@ SHOWN = 20
 @click.argument("files", nargs=-1, required=True)
 @click.option("--complete", is_flag=True, help="The logs are complete: a message that has not ended is lost.")
 @click.option("--skew-ms", default=100, show_default=True, help="How far the writers' clocks may differ.")
+@click.option(
+    "--stalled-after",
+    default=STALLED_AFTER_MS // 1000,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a message that could run may be left while later ones run; 0 does not look for it.",
+)
 @click.option("--queue", "only_queue", help="Only this queue.")
 @click.option("--tenant", "only_tenant", help="Only this tenant.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
@@ -29,6 +38,7 @@ def check_history_command(
     *,
     complete: bool,
     skew_ms: int,
+    stalled_after: int,
     only_queue: str | None,
     only_tenant: str | None,
     as_json: bool,
@@ -47,7 +57,13 @@ def check_history_command(
         for record in _read(log, files)
         if only_queue in (None, record.queue) and only_tenant in (None, record.tenant)
     )
-    verdict = check_history(chosen, ordering=Ordering.PER_KEY, complete=complete, skew_ms=skew_ms)
+    verdict = check_history(
+        chosen,
+        ordering=Ordering.PER_KEY,
+        complete=complete,
+        skew_ms=skew_ms,
+        stalled_after_ms=stalled_after * 1000,
+    )
     if as_json:
         print_json(_document(log, verdict))
     else:

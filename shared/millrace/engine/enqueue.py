@@ -183,11 +183,12 @@ def _put_entries(queue: Queue, pairs: list[_Pair], answers: dict[int, Receipt | 
 
 def _commit(queue: Queue, pairs: list[_Pair], answers: dict[int, Receipt | MillraceError]) -> None:
     """The second write: accepted, or a repeat of a message that is there already."""
-    repeated, accepted = [], []
+    repeated: list[_Pair] = []
+    accepted: list[tuple[Message, Entry | None]] = []
     for pair, outcome in zip(pairs, queue.store.put_messages([pair.message for pair in pairs]), strict=True):
         if isinstance(outcome, Applied):
             answers[pair.position] = _accepted(pair)
-            accepted.append(pair.message)
+            accepted.append((pair.message, pair.entry))
         elif isinstance(outcome, Refused) and outcome.current is not None:
             try:
                 answer = _answer_repeat(queue, pair, outcome.current)
@@ -198,7 +199,7 @@ def _commit(queue: Queue, pairs: list[_Pair], answers: dict[int, Receipt | Millr
             if answer.duplicate:
                 repeated.append(pair)
             if not answer.status.ended:
-                accepted.append(outcome.current if answer.duplicate else pair.message)
+                accepted.append((outcome.current, None) if answer.duplicate else (pair.message, pair.entry))
         else:
             answers[pair.position] = StoreUnavailable("The commit got no answer; repeat it with the same key.")
     queue.record_accepted(accepted)

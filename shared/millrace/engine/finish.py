@@ -120,7 +120,7 @@ def nack(
     decision = decide(queue.spec.delivery, failed.attempts, now, queue.runtime.chance, delay_ms)
     if isinstance(decision, RetryAt):
         due = move(queue, entry, failed, decision.due, history_with(queue, entry, runs))
-        queue.record(HistoryEvent.FAILED, [entry])
+        queue.record(HistoryEvent.FAILED, [entry], due=due)
         note_failure(queue)
         return RetryAt(due)
     buried = bury(
@@ -189,8 +189,8 @@ def release(queue: Queue, entries: Sequence[Entry]) -> list[MillraceError | None
 def snooze(queue: Queue, entry: Entry, until: int) -> None:
     """Give a claimed message back until a time, charging no attempt."""
     due_after(queue.now(), until - queue.now(), "until")
-    move(queue, entry, entry, until, history_with(queue, entry, ()))
-    queue.record(HistoryEvent.RELEASED, [entry])
+    due = move(queue, entry, entry, until, history_with(queue, entry, ()))
+    queue.record(HistoryEvent.RELEASED, [entry], due=due)
 
 
 def extend(queue: Queue, entries: Sequence[Entry], lease_ms: int | None = None) -> list[Entry | MillraceError]:

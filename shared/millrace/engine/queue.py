@@ -103,12 +103,13 @@ class Queue:
         """Remember a state that came with another answer, so that it need not be read."""
         self._cached.state, self._cached.at = state, self.now()
 
-    def record(self, event: HistoryEvent, entries: Sequence[Entry], at: int | None = None) -> None:
-        """Record what happened to claimed entries, where histories are kept."""
+    def record(self, event: HistoryEvent, entries: Sequence[Entry], at: int | None = None, due: int = 0) -> None:
+        """Record what happened to claimed entries, where histories are kept; `due` where they were put off."""
         if entries and self.runtime.history is not None:
-            self.runtime.history.happened(event, self.now() if at is None else at, self.tenant, self.spec.name, entries)
+            moment = self.now() if at is None else at
+            self.runtime.history.happened(event, moment, self.tenant, self.spec.name, entries, due)
 
-    def record_accepted(self, messages: Sequence[Message]) -> None:
+    def record_accepted(self, messages: Sequence[tuple[Message, Entry | None]]) -> None:
         """Record that messages were accepted, where histories are kept."""
         if messages and self.runtime.history is not None:
             self.runtime.history.accepted(self.tenant, self.spec, self.now(), messages)

@@ -5,7 +5,8 @@ One JSON line for each step, or for each batch that takes it together, on standa
     {"action":"history","event":"done","at":1800000000000,"tenant":"t","queue":"Q","owner":"w1","messages":[["id",3,"nonce"]]}
 
 A message is its id, the claim's version and the head of its nonce (an id may be used again once its window is over);
-`accepted` adds, in an ordered queue, the line that it stands in, its number there, and when its sender began.
+`accepted` adds, in an ordered queue, the line that it stands in, its number there, and when its sender began. Its line
+has the queue's `max_attempts` and a `priority`; what may not run at once, sent late or given back, is `due` later.
 Nothing that a sender wrote is in it: a key is named by its group, which is a hash.
 
 Written directly and not by a logger: a logger's own fields would make it three times as long and seven times as slow.
@@ -53,26 +54,40 @@ class HistoryLog:
     def __init__(self, write: Callable[[str], object] = to_standard_output) -> None:
         self._write = write
 
-    def accepted(self, tenant: str, spec: QueueSpec, at: int, messages: Iterable[Message]) -> None:
-        """Messages that their senders have a receipt for."""
-        rows: list[list[object]] = []
-        for message in messages:
+    def accepted(self, tenant: str, spec: QueueSpec, at: int, messages: Iterable[tuple[Message, Entry | None]]) -> None:
+        """Messages that their senders have a receipt for, each with its entry, or without where it was there already.
+
+        One line for all of one priority that are due at once.
+        """
+        lines: dict[tuple[int, int], list[list[object]]] = {}
+        for message, entry in messages:
             one: list[object] = [message.id, 0, message.nonce[:NONCE_HEAD]]
             if spec.ordering.ordered:
                 one += [group_of(message.place), int(order_of(message.place)), message.received_at]
-            rows.append(one)
-        self._line(HistoryEvent.ACCEPTED, at, tenant, spec.name, "", rows)
+            lines.setdefault((entry.priority, entry.due) if entry else (0, 0), []).append(one)
+        for (priority, due), rows in lines.items():
+            more = {"max_attempts": spec.delivery.max_attempts, "priority": priority, "due": due}
+            self._line(HistoryEvent.ACCEPTED, at, tenant, spec.name, "", rows, more)
 
-    def happened(self, event: HistoryEvent, at: int, tenant: str, queue: str, entries: Sequence[Entry]) -> None:
+    def happened(
+        self, event: HistoryEvent, at: int, tenant: str, queue: str, entries: Sequence[Entry], due: int = 0
+    ) -> None:
         """What happened to claimed entries: one line for each owner, and nearly always there is one."""
         by_owner: dict[str, list[list[object]]] = {}
         for entry in entries:
             by_owner.setdefault(entry.owner, []).append([entry.id, entry.version, entry.nonce[:NONCE_HEAD]])
         for owner, rows in by_owner.items():
-            self._line(event, at, tenant, queue, owner, rows)
+            self._line(event, at, tenant, queue, owner, rows, {"due": due})
 
     def _line(
-        self, event: HistoryEvent, at: int, tenant: str, queue: str, owner: str, rows: list[list[object]]
+        self,
+        event: HistoryEvent,
+        at: int,
+        tenant: str,
+        queue: str,
+        owner: str,
+        rows: list[list[object]],
+        more: dict[str, int],
     ) -> None:
         fields = {
             "action": ACTION,
@@ -81,6 +96,7 @@ class HistoryLog:
             "tenant": tenant,
             "queue": queue,
             "owner": owner,
+            **{name: value for name, value in more.items() if value},
             "messages": rows,
         }
         self._write(dumps(fields, separators=(",", ":")) + "\n")

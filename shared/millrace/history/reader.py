@@ -1,4 +1,4 @@
-"""Reading histories: journals of single records, and the lines of `recording` among everything else that a log holds.
+"""Reading histories: journals of single records, and the lines of `history.log` among everything else that a log holds.
 
 A log line may carry the record as it is, behind a time and a stream's name (`aws logs tail`, an export to S3), over
 several lines (`aws logs tail --format json`), or as text inside JSON (`filter-log-events`, a query's results, what a
@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from sys import intern
 from typing import Any, BinaryIO, TextIO, cast
 
-from millrace.history.checker import HistoryRecord
 from millrace.history.log import ACTION, HistoryEvent
+from millrace.history.records import HistoryRecord
 
 #: A record lies no deeper than this in what CloudWatch wraps around it.
 DEPTH = 8
@@ -147,10 +147,11 @@ def _batch(fields: Mapping[str, Any]) -> Iterator[HistoryRecord]:
     """
     at, event = int(fields["at"]), HistoryEvent(fields["event"])
     owner, queue, tenant = (intern(str(fields[name])) for name in ("owner", "queue", "tenant"))
+    more = [int(fields.get(name, 0)) for name in ("due", "priority", "max_attempts")]
     for message, version, nonce, *order in fields["messages"]:
         key, sequence, sent = order or ("", None, None)
         life = intern(str(message)), int(version), owner, queue, intern(str(key)), sequence, tenant, intern(str(nonce))
-        yield HistoryRecord(at, event, *life, sent)
+        yield HistoryRecord(at, event, *life, sent, *more)
 
 
 def _single(fields: Mapping[str, Any]) -> HistoryRecord:
@@ -165,4 +166,6 @@ def _single(fields: Mapping[str, Any]) -> HistoryRecord:
         queue=str(fields.get("queue", "")),
         key=str(fields.get("key", "")),
         sequence=None if sequence is None else int(str(sequence)),
+        due=int(str(fields.get("due", 0))),
+        max_attempts=int(str(fields.get("max_attempts", 0))),
     )

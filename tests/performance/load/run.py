@@ -31,8 +31,9 @@ from millrace.definitions import load
 from millrace.definitions.language.compiler import compile_files
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.status import MessageStatus, status
-from millrace.history.checker import Fault, HistoryRecord, Verdict, check_history
+from millrace.history.checker import Verdict, check_history
 from millrace.history.reader import LogRecords
+from millrace.history.records import Fault, HistoryRecord
 from millrace.model.ids import keyed_message_id
 from millrace.model.keys import END
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from millrace.history.checker import Fault, HistoryRecord, Verdict
+from millrace.history.checker import Verdict
 from millrace.history.log import HistoryEvent
 from millrace.history.reader import LogRecords
+from millrace.history.records import Fault, HistoryRecord
 from millrace.model.message import DeadLetter
 from tests.faults.schedule import FaultKind
 from tests.proofs.chaos.senders import Sent, behaviour

@@ -14,8 +14,8 @@ from typing import ClassVar, cast
 import pytest
 
 from functions.ingress import report as ingress_report
-from millrace.history.checker import HistoryRecord
 from millrace.history.log import HistoryEvent
+from millrace.history.records import HistoryRecord
 from millrace.model.message import Attempt, DeadLetter
 from tests.faults.schedule import QUIET_S, FaultKind, plan
 from tests.proofs.chaos.report import Followed, InjectedFault, longest_life, may_inject, recoveries, wrongs_of

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from infra.local.dynamodb import REGION
 from millrace.engine.queue import Queue
-from millrace.history.checker import HistoryRecord, Verdict, check_history
+from millrace.history.checker import Verdict, check_history
 from millrace.history.log import HistoryEvent
 from millrace.history.reader import read_records
+from millrace.history.records import HistoryRecord
 from millrace.model.errors import StoreUnavailable
 from millrace.model.keys import END
 from millrace.stores.dynamodb.client import dynamodb_client

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from millrace.history.checker import HistoryRecord
 from millrace.history.log import HistoryEvent
 from millrace.history.reader import read_records
+from millrace.history.records import HistoryRecord
 
 
 class Journal:

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from infra.local.dynamodb import REGION
-from millrace.history.checker import Fault
+from millrace.history.records import Fault
 from millrace.model.queue_spec import Ordering
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.tables import create_tables

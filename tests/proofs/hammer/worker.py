@@ -14,8 +14,8 @@ from millrace.engine.claim import Claim, claim
 from millrace.engine.enqueue import Receipt, enqueue, enqueue_all
 from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release
 from millrace.engine.queue import Queue, Runtime
-from millrace.history.checker import HistoryRecord
 from millrace.history.log import HistoryEvent
+from millrace.history.records import HistoryRecord
 from millrace.model.errors import MillraceError, StaleClaim
 from millrace.model.ids import keyed_message_id
 from millrace.model.message import Draft
