@@ -7,8 +7,7 @@ import pytest
 from millrace.engine.claim import Claim, claim
 from millrace.engine.dead_letters import list_dead_letters
 from millrace.engine.enqueue import enqueue, enqueue_all
-from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release, snooze
-from millrace.engine.retry import RetryAt
+from millrace.engine.finish import RetryAt, RunFailure, ack, extend, nack, reject, release, snooze
 from millrace.engine.status import MessageStatus, status
 from millrace.engine.sweep import sweep
 from millrace.engine.workflow_state import read_workflow_state, write_workflow_state

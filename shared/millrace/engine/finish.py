@@ -1,20 +1,23 @@
-"""Finish: ack, nack, release, extend. Every write carries the claim's token; a stale one changes nothing."""
+"""Finish: ack, nack, release, extend. Every write carries the claim's token; a stale one changes nothing.
+
+When a failed message is tried again, if at all, is decided by `decide`: pure, with time and chance passed in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from millrace.engine.attempt_history import history_with
-from millrace.engine.bury import bury
+from millrace.engine.bury import bury, history_with
 from millrace.engine.counters import book_endings, note_failure
 from millrace.engine.drafts import due_after
 from millrace.engine.queue import Queue
-from millrace.engine.retry import RetryAt, decide
 from millrace.history.log import HistoryEvent
+from millrace.model.clock import Chance
 from millrace.model.errors import MillraceError, StaleClaim
 from millrace.model.keys import order_of, waiting_place
 from millrace.model.message import Attempt, DeadLetterReason, Entry, Message, MessageLocation, Result
+from millrace.model.queue_spec import Jitter, RetryPolicy
 from millrace.stores.interface import Applied, Refused, WriteResult
 
 
@@ -207,3 +210,32 @@ def stale(queue: Queue, entry: Entry) -> StaleClaim:
     """The error for a claim that lost its entry, naming the current version."""
     current = queue.store.get_entry(entry.place)
     return StaleClaim(entry.id, entry.version, current.version if current else None)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryAt:
+    due: int
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Its attempts are used up."""
+
+
+def backoff_cap(delivery: RetryPolicy, attempt: int) -> int:
+    """The longest wait after failed attempt number `attempt`: initial × 2^(attempt-1), capped."""
+    doublings = min(attempt - 1, 40)
+    return min(delivery.initial_backoff_ms << doublings, delivery.max_backoff_ms)
+
+
+def decide(
+    delivery: RetryPolicy, attempts: int, now: int, chance: Chance, delay_ms: int | None = None
+) -> RetryAt | GiveUp:
+    """After `attempts` failed runs: when to try again. A handler may name its own delay."""
+    if attempts >= delivery.max_attempts:
+        return GiveUp()
+    if delay_ms is not None:
+        return RetryAt(now + delay_ms)
+    cap = backoff_cap(delivery, attempts)
+    wait = int(chance() * (cap + 1)) if delivery.jitter is Jitter.FULL else cap
+    return RetryAt(now + wait)

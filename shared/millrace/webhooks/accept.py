@@ -166,7 +166,7 @@ def authenticate_webhook(
 def signed_question(
     endpoint: WebhookEndpoint, request: WebhookRequest, proof: Verified | None
 ) -> ChallengeResponse | None:
-    """The answer to a provider's signed challenge; None for an event."""
-    if endpoint.scheme is None or proof is None:
+    """The answer to a provider's signed challenge; None for an event, and for all of a provider that asks nothing."""
+    if endpoint.scheme is None or proof is None or endpoint.scheme.challenge is None:
         return None
     return challenge(endpoint.scheme, request, proof)

@@ -1,22 +1,29 @@
-"""The whole way of a call, with an answer for whatever happens on it, in the form that API Gateway takes."""
+"""The whole way of a call, with an answer for whatever happens on it, in the form that API Gateway takes.
+
+Both payloads of API Gateway are read: 2.0 (HTTP API, function URL) and 1.0 (REST).
+"""
 
 from __future__ import annotations
 
+import binascii
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from millrace.engine.drafts import correlation_id as normalised
 from millrace.engine.enqueue import Receipt
 from millrace.http.problems import problem
-from millrace.model.errors import MillraceError, QueueFull
-from millrace.signatures import SignatureInvalid
+from millrace.model.errors import BodyTooLarge, InvalidRequest, MillraceError, QueueFull
+from millrace.model.queue_spec import MAX_BODY_BYTES
+from millrace.signatures import Headers, SignatureInvalid, WebhookRequest
 from millrace.webhooks.accept import IngressOutcome, IngressResult, accept
 from millrace.webhooks.endpoint import Ingress, WebhookEndpoint
-from millrace.webhooks.request import correlation_header, read_request
 
 CORRELATION_ID = "X-Correlation-Id"
+CORRELATION_HEADER = CORRELATION_ID.lower()
 SHED, REFUSED, FAILED = "shed", "refused", "failed"
 
 
@@ -137,3 +144,94 @@ def _json(status: int, document: dict[str, Any], correlation_id: str, more: dict
     if status == 204:
         return Response(status, headers)
     return Response(status, {"Content-Type": "application/json", **headers}, json.dumps(document))
+
+
+def read_request(event: Mapping[str, Any]) -> WebhookRequest:
+    """The request in an event, with the exact bytes of its body.
+
+    Raises InvalidRequest for an event that is no HTTP request, BodyTooLarge for what is above every queue's limit.
+    """
+    try:
+        context = event["requestContext"]
+        read = _version_2 if "http" in context else _version_1
+        return read(event, context)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise InvalidRequest("The event is not an HTTP call.") from None
+
+
+def correlation_header(event: Any) -> str | None:
+    """The caller's correlation id, found even in an event that cannot be read otherwise."""
+    headers = event.get("headers") if isinstance(event, dict) else None
+    for name, value in headers.items() if isinstance(headers, dict) else ():
+        if isinstance(name, str) and isinstance(value, str) and name.lower() == CORRELATION_HEADER:
+            return value
+    return None
+
+
+def _version_2(event: Mapping[str, Any], context: Mapping[str, Any]) -> WebhookRequest:
+    http = context["http"]
+    return _request(
+        event,
+        context,
+        method=_text(http["method"]),
+        path=_text(event["rawPath"]),
+        query=_text(event.get("rawQueryString") or ""),
+        headers=event.get("headers"),
+        source_ip=_text(http.get("sourceIp") or ""),
+    )
+
+
+def _version_1(event: Mapping[str, Any], context: Mapping[str, Any]) -> WebhookRequest:
+    """REST events carry every value of a repeated header; their query comes decoded and is encoded again."""
+    query = event.get("multiValueQueryStringParameters") or event.get("queryStringParameters") or {}
+    return _request(
+        event,
+        context,
+        method=_text(event["httpMethod"]),
+        path=_text(context.get("path") or event["path"]),
+        query=urlencode(list(_pairs(query)), errors="surrogatepass"),
+        headers=event.get("multiValueHeaders") or event.get("headers"),
+        source_ip=_text((context.get("identity") or {}).get("sourceIp") or ""),
+    )
+
+
+def _request(
+    event: Mapping[str, Any],
+    context: Mapping[str, Any],
+    *,
+    method: str,
+    path: str,
+    query: str,
+    headers: Any,
+    source_ip: str,
+) -> WebhookRequest:
+    """The URL is the address called, as far as API Gateway tells it."""
+    url = f"https://{_text(context.get('domainName') or '')}{path}{'?' if query else ''}{query}"
+    body = _body(_text(event.get("body") or ""), encoded=event.get("isBase64Encoded") is True)
+    return WebhookRequest(method.upper(), url, path, query, Headers(_pairs(headers)), body, source_ip)
+
+
+def _body(text: str, *, encoded: bool) -> bytes:
+    """The exact bytes received. What must be over the limit is refused before any of it is decoded."""
+    smallest = len(text) // 4 * 3 - 2 if encoded else len(text)
+    if smallest > MAX_BODY_BYTES:
+        raise BodyTooLarge(smallest, MAX_BODY_BYTES)
+    if not encoded:
+        # Half a surrogate pair is nothing that a provider signs; it must not be a crash either.
+        return text.encode("utf-8", "surrogatepass")
+    try:
+        return b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidRequest("The body is not the base64 that it is said to be.") from None
+
+
+def _pairs(given: Any) -> Iterator[tuple[str, str]]:
+    for name, values in (given or {}).items():
+        for value in values if isinstance(values, list) else [values]:
+            yield _text(name), _text(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not text")
+    return value

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.engine.attempt_history import fitting, shortened
+from millrace.engine.bury import fitting, shortened
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue
 from millrace.engine.finish import ack

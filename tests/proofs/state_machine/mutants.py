@@ -19,7 +19,7 @@ import millrace.engine.poll
 import millrace.engine.queue
 import millrace.engine.sweep
 import millrace.engine.workflow_state
-from millrace.engine.retry import RetryAt, decide
+from millrace.engine.finish import RetryAt, decide
 from millrace.model.keys import END, READY, WAITING, order_of, waiting_place
 from millrace.model.message import Entry, WorkflowState
 from millrace.model.queue_spec import Ordering

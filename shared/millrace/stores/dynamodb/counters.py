@@ -34,12 +34,13 @@ class Counters:
     def take_credits(self, tenant: str, queue: str, take: CreditRequest) -> QueueState | Full:
         if take.count > take.max_depth:
             return Full(self.get_queue_state(tenant, queue))
+        minute = take.minute
         adds = {
             "depth": take.count,
             "sequence": take.numbers,
             "arrived": take.arrived,
-            counter("g", take.minute): take.count,
-            counter("a", take.minute): take.arrived,
+            counter("g", minute): take.count,
+            counter("a", minute): take.arrived,
         }
         never_counted = missing("depth")
         room = at_most("depth", take.max_depth - take.count)
@@ -54,18 +55,19 @@ class Counters:
 
         The depth is then too high, which the sweep repairs; counted twice it would be too low for good.
         """
+        minute, given_back = delta.minute, delta.credits
         totals = {
             "done": delta.done,
             "failed": delta.failed,
             "dead": sum(count for count in delta.dead.values() if count > 0),
             "arrived": delta.arrived,
-            counter("a", delta.minute): delta.arrived,
-            counter("e", delta.minute): delta.done,
+            counter("a", minute): delta.arrived,
+            counter("e", minute): delta.done,
             **{counter("d", day): count for day, count in delta.dead.items()},
         }
-        with_credits = {"depth": -delta.credits, "returned": delta.credits, **totals}
+        with_credits = {"depth": -given_back, "returned": given_back, **totals}
         stale = [*_of_minutes(delta.stale_minutes), *(counter("d", day) for day in delta.stale_days)]
-        same_epoch = counter_is("epoch", delta.epoch) if delta.credits else None
+        same_epoch = counter_is("epoch", delta.epoch) if given_back else None
         try:
             return self._count(tenant, queue, with_credits, stale, same_epoch)
         except ConditionFailed as refusal:

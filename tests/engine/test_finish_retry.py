@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from millrace.engine.claim import claim
-from millrace.engine.finish import nack
-from millrace.engine.retry import RetryAt
+from millrace.engine.finish import RetryAt, nack
 from millrace.model.queue_spec import RetryPolicy
 from tests.conftest import Bench
 from tests.engine.steps import BROKEN, only, put_one
