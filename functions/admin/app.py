@@ -17,9 +17,8 @@ from functions.admin import pages
 from millrace.admin.api import ROUTES
 from millrace.admin.service import AdminService, InvokeWorker, nobody
 from millrace.aws.functions import EventNotSent, event_sender
-from millrace.aws.runtime import aws_runtime
+from millrace.aws.runtime import aws_runtime, deployed_definitions
 from millrace.aws.settings import Settings
-from millrace.definitions import load
 from millrace.http.request import path_of
 from millrace.http.routes import Api
 from millrace.model.admin_jobs import AdminJob
@@ -43,7 +42,7 @@ def service() -> AdminService:
     client, table = dynamodb_client(), settings.queue_table
     return AdminService(
         aws_runtime(settings, client),
-        load(settings.definitions),
+        deployed_definitions(settings),
         DynamoAdminJobs(client, table),
         DynamoAuditLog(client, table),
         _invoke_worker(),

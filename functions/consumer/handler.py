@@ -8,9 +8,8 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
-from millrace.aws.runtime import aws_runtime
+from millrace.aws.runtime import aws_runtime, deployed_definitions
 from millrace.aws.settings import Settings
-from millrace.definitions import load
 from millrace.http.routes import Api
 from millrace.openapi import V1_ROUTES
 from millrace.pull.dispatcher import LONE, SHARED, Dispatcher
@@ -41,7 +40,9 @@ def _made() -> Api[PullService]:
     dispatcher = Dispatcher(schedule=schedule, max_waiting=int(os.environ.get("MAX_WAITING_CONSUMERS") or 1_000))
     client = dynamodb_client()
     tokens = DynamoTokens(client, settings.queue_table)
-    return Api(PullService(aws_runtime(settings, client), load(settings.definitions), tokens, dispatcher), V1_ROUTES)
+    return Api(
+        PullService(aws_runtime(settings, client), deployed_definitions(settings), tokens, dispatcher), V1_ROUTES
+    )
 
 
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:

@@ -10,10 +10,9 @@ from functools import cache
 from typing import Any
 
 from functions.ingress.report import report
-from millrace.aws.runtime import aws_runtime
+from millrace.aws.runtime import aws_runtime, deployed_definitions
 from millrace.aws.secrets import powertools_fetch
 from millrace.aws.settings import Settings
-from millrace.definitions import load
 from millrace.model.clock import system_clock
 from millrace.signatures import SecretSource
 from millrace.stores.dynamodb.minimal_client import minimal_client
@@ -29,7 +28,7 @@ def ingress() -> Ingress:
     """What every call of this process shares; built with the first one."""
     settings = Settings.from_environment(os.environ)
     return Ingress(
-        load(settings.definitions),
+        deployed_definitions(settings),
         aws_runtime(settings, minimal_client(os.environ), deadline_s=DEADLINE_S),
         SecretSource(system_clock, open_store=powertools_fetch),
         default_tenant=settings.default_tenant,

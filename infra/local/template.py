@@ -61,7 +61,9 @@ class Template:
 
     def default(self, value: Any) -> Any:
         """A parameter's default where a value is a reference to one; else the value."""
-        is_parameter = isinstance(value, Reference) and value.argument in self.document["Parameters"]
+        is_parameter = (
+            isinstance(value, Reference) and value.kind == "Ref" and value.argument in self.document["Parameters"]
+        )
         return self.document["Parameters"][value.argument]["Default"] if is_parameter else value
 
     def functions(self) -> dict[str, Function]:

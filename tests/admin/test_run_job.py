@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from random import randbytes
 
 import pytest
 
@@ -282,6 +283,16 @@ def test_a_dead_letter_that_cannot_be_replayed_is_counted_and_named(bench: Bench
     ran = run_job_slice(jobs, narrow, started(bench, jobs, queue), long)
     assert (ran.job.state, ran.job.failed, ran.job.done) == (AdminJobState.DONE, 2, 0)
     assert ids[0] in ran.job.failures.splitlines()[0]
+
+
+def test_a_lost_body_is_counted_and_the_job_goes_on(bench: Bench, jobs: AdminJobs) -> None:
+    queue = bench.queue()
+    (lost,) = dead(bench, queue, 1, body=randbytes(100_000))
+    dead(bench, queue, 2)
+    queue.runtime.blobs.objects.clear()  # type: ignore[attr-defined]
+    ran = run_job_slice(jobs, queue, started(bench, jobs, queue), long)
+    assert (ran.job.state, ran.job.failed, ran.job.done) == (AdminJobState.DONE, 1, 2)
+    assert lost in ran.job.failures
 
 
 @pytest.mark.parametrize("ordering", ["fifo", "per_key"])

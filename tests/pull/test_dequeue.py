@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 from typing import Any
 
 import pytest
 
+from millrace.engine.dead_letters import list_dead_letters
 from millrace.history.log import HistoryLog
 from millrace.history.reader import LogRecords
+from millrace.model.errors import StoreUnavailable
+from millrace.model.message import DeadLetterReason
 from millrace.pull.service import PullService
 from tests.conftest import Clock
 from tests.pull.calling import Caller
@@ -161,3 +165,32 @@ def test_messages_whose_states_do_not_fit_are_released_uncharged(call: Caller) -
     rest = call.dequeue(max=100)
     assert len(held) + len(rest) == 100
     assert {one["attempt"] for one in rest} == {1}
+
+
+def test_a_lost_body_is_a_dead_letter_and_the_others_are_handed_out(call: Caller, service: PullService) -> None:
+    call("POST", f"{JOBS}/messages/raw", content=random.Random(1).randbytes(100_000))
+    for number in range(3):
+        call.enqueue(number)
+    service.runtime.blobs.objects.clear()  # type: ignore[attr-defined]
+    assert sorted(held["body"] for held in call.dequeue(max=10)) == [0, 1, 2]
+    (dead_letter,) = list_dead_letters(service.queue(call.tenant, "Jobs")).items
+    assert (dead_letter.reason, dead_letter.error_type) == (DeadLetterReason.BODY_LOST, "BodyLost")
+    path = f"{JOBS}/messages/{dead_letter.message.id}"
+    assert call("GET", path).json["status"] == "dead"
+    got = call("GET", f"{path}/body")
+    assert (got.status, got.json["code"]) == (410, "body_lost")
+
+
+def test_a_store_that_does_not_answer_for_a_body_loses_nothing(
+    call: Caller, service: PullService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("POST", f"{JOBS}/messages/raw", content=random.Random(1).randbytes(100_000))
+
+    def silent(_key: str) -> bytes:
+        raise StoreUnavailable("SlowDown")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.runtime.blobs, "get", silent)
+        assert call("POST", f"{JOBS}/dequeue", {}).status == 503
+    (held,) = call.dequeue()
+    assert held["attempt"] == 1

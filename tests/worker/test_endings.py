@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime
+from random import randbytes
 
 import pytest
 
 from millrace.engine.claim import claim
 from millrace.engine.dead_letters import list_dead_letters
-from millrace.engine.enqueue import enqueue_all
+from millrace.engine.enqueue import Receipt, enqueue_all
 from millrace.engine.status import MessageStatus, status
 from millrace.model.errors import StoreUnavailable
 from millrace.model.message import DeadLetterReason, Draft
@@ -80,6 +81,18 @@ def test_reject_goes_straight_to_the_dead_letters(bench: Bench) -> None:
         1,
         "no such customer",
     )
+
+
+def test_a_lost_body_is_a_dead_letter_at_once(bench: Bench) -> None:
+    queue = bench.queue()
+    (receipt,) = enqueue_all(queue, [Draft(randbytes(100_000))])
+    assert isinstance(receipt, Receipt)
+    queue.runtime.blobs.objects.clear()  # type: ignore[attr-defined]
+    drain(queue, lambda context: context.body)
+    (dead_letter,) = list_dead_letters(queue).items
+    assert dead_letter.message.id == receipt.message_id
+    assert (dead_letter.reason, dead_letter.error_type) == (DeadLetterReason.BODY_LOST, "BodyLost")
+    assert [run.error_type for run in dead_letter.history] == ["BodyLost"]
 
 
 def test_snooze_charges_nothing(bench: Bench) -> None:

@@ -94,7 +94,7 @@ const FIELDS = [
 ];
 
 function deadLetters(panel, name) {
-  const reason = h("select", { id: "f-reason", name: "reason" }, ["", "exhausted", "expired", "rejected"].map((r) => h("option", { value: r }, r || "any")));
+  const reason = h("select", { id: "f-reason", name: "reason" }, ["", "exhausted", "expired", "rejected", "body_lost"].map((r) => h("option", { value: r }, r || "any")));
   const inputs = FIELDS.map(([field, label, type]) => h("div", { class: "field" }, h("label", { for: `f-${field}` }, label), h("input", { id: `f-${field}`, name: field, type, autocomplete: "off" })));
   inputs.splice(1, 0, h("div", { class: "field" }, h("label", { for: "f-reason" }, "Reason"), reason));
   const form = h("form", { class: "filters", "aria-label": "Filter dead letters", onsubmit: (event) => { event.preventDefault(); list.first(); } },

@@ -35,8 +35,8 @@ from millrace.http.schemas import (
     text,
     time,
 )
-from millrace.model.body import BodyLost, read_body
-from millrace.model.errors import NotFound
+from millrace.model.body import read_body
+from millrace.model.errors import BodyLost, NotFound
 from millrace.model.ids import random_token
 from millrace.model.message import DeadLetter, DeadLetterFilter, DeadLetterReason
 from millrace.model.tokens import Scope
@@ -221,10 +221,10 @@ ROUTES: tuple[Route[AdminService], ...] = (
     Route("GET", _ONE, "show_dead_letter", _TAG, "Show a dead letter with its history and body.", show_one,
           {200: RouteReply("The dead letter.", _WHOLE)}, _READ, refuses=_UNKNOWN),
     Route("GET", f"{_ONE}/body", "download_dead_letter_body", _TAG, DOWNLOAD_SUMMARY, download_one, DOWNLOADS, _READ,
-          headers=RANGE_HEADER, refuses=_UNKNOWN),
+          headers=RANGE_HEADER, refuses=("body_lost", *_UNKNOWN)),
     audited(Route("POST", f"{_ONE}/replay", "replay_dead_letter", _TAG, "Enqueue a dead letter again as a new message.",
                   replay_one, {202: RouteReply("The new message is accepted.", _REPLAYED)}, _OPERATE,
-                  headers=REQUEST_KEY, refuses=("queue_full", "body_too_large", *_UNKNOWN))),
+                  headers=REQUEST_KEY, refuses=("queue_full", "body_lost", "body_too_large", *_UNKNOWN))),
     audited(Route("DELETE", _ONE, "purge_dead_letter", _TAG, "Delete a dead letter for good.", purge_one,
                   {200: RouteReply("The dead letter is deleted.", OK)}, _OPERATE, refuses=_UNKNOWN)),
     Route("POST", "/admin/queues/{queue}/dry-run", "dry_run", "jobs",

@@ -17,8 +17,7 @@ from millrace.engine.dead_letters import mark_replays_in_doubt, replay
 from millrace.engine.operate import purge_page
 from millrace.engine.queue import Queue
 from millrace.model.admin_jobs import AdminJob, AdminJobKind, AdminJobs, AdminJobState
-from millrace.model.body import BodyLost
-from millrace.model.errors import InvalidRequest, QueueFull, StoreUnavailable
+from millrace.model.errors import BodyLost, InvalidRequest, QueueFull, StoreUnavailable
 from millrace.model.ids import random_token
 from millrace.model.message import DeadLetter
 

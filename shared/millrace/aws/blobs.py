@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from millrace.model.errors import StoreUnavailable
+from millrace.model.errors import BodyLost, StoreUnavailable
 
 if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
     from mypy_boto3_s3 import S3Client
+
+ACCESS_DENIED = "AccessDenied"
 
 
 class S3Blobs:
@@ -47,7 +50,24 @@ class S3Blobs:
         try:
             return client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
         except (BotoCoreError, ClientError) as error:
+            if isinstance(error, ClientError) and self._is_lost(client, key, error):
+                raise BodyLost(f"Bucket {self._bucket!r} has no body {key!r}.") from error
             raise StoreUnavailable(f"The body could not be read from bucket {self._bucket!r}: {error}") from error
+
+    def _is_lost(self, client: S3Client, key: str, error: ClientError) -> bool:
+        """Where listing is not allowed, S3 says AccessDenied of an object that is not there."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        code = error.response["Error"]["Code"]
+        if code != ACCESS_DENIED:
+            return code == "NoSuchKey"
+        try:
+            found = client.list_objects_v2(Bucket=self._bucket, Prefix=key, MaxKeys=1)
+        except ClientError as refusal:
+            return refusal.response["Error"]["Code"] == ACCESS_DENIED
+        except BotoCoreError:
+            return False
+        return not found.get("Contents")
 
     def _connected(self) -> S3Client:
         with self._making:

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from millrace.aws.blobs import S3Blobs
+from millrace.definitions import load
 from millrace.engine.queue import Runtime
 from millrace.history.log import history_log
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.retrying_client import DEADLINE_S, RetryingClient
 from millrace.stores.dynamodb.store import DynamoStore
 
+log = logging.getLogger(__name__)
+
 if TYPE_CHECKING:
     from millrace.aws.settings import Settings
+    from millrace.definitions import Definitions
     from millrace.model.body import Blobs
     from millrace.stores.dynamodb.client import AnyClient
+
+
+def deployed_definitions(settings: Settings) -> Definitions:
+    """The definitions of a function; logs an error for each queue that needs large bodies longer than they are kept."""
+    definitions = load(settings.definitions)
+    for queue, days in definitions.queues_that_outlive_bodies(settings.body_days).items():
+        log.error(
+            f"Large bodies of queue {queue!r} are gone after {settings.body_days} days and needed for {days}: "
+            f"deploy with BodyDays={days} or more.",
+            extra={"action": "bodies_expire_early", "queue": queue},
+        )
+    return definitions
 
 
 def aws_runtime(

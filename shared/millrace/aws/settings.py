@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from millrace.model.queue_spec import BODY_DAYS
+
 
 class SettingMissing(Exception):
     """A variable that the function needs is not set."""
@@ -26,6 +28,7 @@ class Settings:
     definitions: str = ""  #: path of the compiled definitions
     default_tenant: str = "default"  #: whose queues are meant where a call names no tenant
     log_history: bool = False  #: whether what happens to messages is recorded, for `millrace check-history`
+    body_days: int = BODY_DAYS  #: days for which the bucket keeps large bodies
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -42,4 +45,5 @@ class Settings:
             need("DEFINITIONS", "the path of the compiled queue definitions"),
             environment.get("DEFAULT_TENANT") or "default",
             environment.get("LOG_HISTORY") == "1",
+            int(environment.get("BODY_DAYS") or BODY_DAYS),
         )

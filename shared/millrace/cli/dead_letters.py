@@ -24,7 +24,7 @@ def dlq() -> None:
 
 def _filtered(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--reason", type=click.Choice(["exhausted", "expired", "rejected"])),
+        click.option("--reason", type=click.Choice(["exhausted", "expired", "rejected", "body_lost"])),
         click.option("--error", help="Text in the error."),
         click.option("--project"),
         click.option("--correlation-id"),

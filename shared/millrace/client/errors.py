@@ -5,7 +5,7 @@ CallFailed
 └── RequestRefused          an answer that is not a success: status, code, detail, correlation id
     ├── BadRequest          400, 413, 422: the call is wrong; repeating it does not help
     ├── AccessDenied        401, 403
-    ├── ResourceNotFound    404
+    ├── ResourceNotFound    404, 410
     ├── ClaimLost           409 stale_claim: another worker has the message now, or it has ended
     ├── StateConflict       409 stale_state: the workflow state was changed meanwhile
     └── Busy                429, 503 and other faults of the server: try again later
@@ -77,7 +77,13 @@ class Busy(RequestRefused):
 
 
 _CODES: dict[str, type[RequestRefused]] = {"stale_claim": ClaimLost, "stale_state": StateConflict}
-_STATUSES: dict[int, type[RequestRefused]] = {401: AccessDenied, 403: AccessDenied, 404: ResourceNotFound, 429: Busy}
+_STATUSES: dict[int, type[RequestRefused]] = {
+    401: AccessDenied,
+    403: AccessDenied,
+    404: ResourceNotFound,
+    410: ResourceNotFound,
+    429: Busy,
+}
 
 
 def refusal_of(status: int, headers: Mapping[str, str], content: bytes) -> RequestRefused:

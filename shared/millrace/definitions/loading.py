@@ -49,6 +49,11 @@ class Definitions:
     def webhooks(self) -> tuple[str, ...]:
         return tuple(self._webhooks)
 
+    def queues_that_outlive_bodies(self, body_days: int) -> dict[str, int]:
+        """Queues that need large bodies for longer than the bucket keeps them, each with the days that it needs."""
+        kept = {name: Retention(**queue["spec"]["retention"]).body_days for name, queue in self._queues.items()}
+        return {name: days for name, days in kept.items() if days > body_days}
+
     def queue(self, name: str) -> QueueDefinition:
         """One queue. Raises UnknownQueue with the nearest name."""
         built = self._built_queues.get(name)

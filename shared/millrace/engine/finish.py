@@ -141,8 +141,15 @@ def nack(
     return None
 
 
-def reject(queue: Queue, entry: Entry, message: Message, failure: RunFailure, lost: Attempt | None = None) -> None:
-    """Straight to the dead letters: the handler says that no retry can help."""
+def reject(
+    queue: Queue,
+    entry: Entry,
+    message: Message,
+    failure: RunFailure,
+    lost: Attempt | None = None,
+    reason: DeadLetterReason = DeadLetterReason.REJECTED,
+) -> None:
+    """Straight to the dead letters: the handler says that no retry can help, or the body is lost."""
     failed = replace(entry, attempts=entry.attempts + 1)
     run = Attempt(
         failed.attempts, entry.version, entry.owner, entry.since, queue.now(), failure.error_type, failure.error
@@ -152,7 +159,7 @@ def reject(queue: Queue, entry: Entry, message: Message, failure: RunFailure, lo
         queue,
         failed,
         message,
-        DeadLetterReason.REJECTED,
+        reason,
         error_type=failure.error_type,
         error=failure.error,
         attempts=runs,

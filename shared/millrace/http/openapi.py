@@ -29,6 +29,7 @@ REFUSALS = {
     404: "NotFound",
     405: "MethodNotAllowed",
     409: "Conflict",
+    410: "Gone",
     413: "BodyTooLarge",
     422: "InvalidMessage",
     429: "TooManyRequests",

@@ -40,6 +40,7 @@ STATUSES: dict[str, tuple[int, str]] = {
     "method_not_allowed": (405, "The method is not allowed here"),
     "stale_claim": (409, "The claim is stale"),
     "stale_state": (409, "The state was changed meanwhile"),
+    "body_lost": (410, "The body is gone"),
     "body_too_large": (413, "The body is too large"),
     "too_many_waiting": (429, "Too many consumers are waiting"),
     "configuration_missing": (500, "The webhook cannot verify requests"),

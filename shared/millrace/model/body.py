@@ -6,6 +6,7 @@ import zlib
 from hashlib import sha256
 from typing import Protocol
 
+from millrace.model.errors import BodyLost
 from millrace.model.message import Body
 
 #: Above this a body, packed, goes to a blob: a message's write units stay few, and an item stays below 400 KB.
@@ -21,11 +22,9 @@ class Blobs(Protocol):
 
     def put(self, key: str, data: bytes) -> None: ...
 
-    def get(self, key: str) -> bytes: ...
-
-
-class BodyLost(Exception):
-    """A blob does not hold the bytes that were accepted."""
+    def get(self, key: str) -> bytes:
+        """Raises BodyLost where there is none, StoreUnavailable where nobody can tell."""
+        ...
 
 
 def place_body(data: bytes, blobs: Blobs, blob_key: str) -> Body:

@@ -9,6 +9,7 @@
     │   ├── InvalidMessage        the message does not fit its type; names every path
     │   └── ExpressionFailed      an expression of the definition has no value for this message
     ├── NotFound                  no message or dead letter of that id
+    ├── BodyLost                  a large body is gone, or is not what was accepted
     ├── StaleClaim                the claim is no longer the newest; nothing was changed
     ├── StaleState                the workflow state has another version; nothing was changed
     ├── QueueFull                 max_depth is reached; try again after `retry_after` seconds
@@ -114,6 +115,12 @@ class NotFound(MillraceError):
         self.what = what
         self.name = name
         super().__init__(f"There is no {what} {name!r}.")
+
+
+class BodyLost(MillraceError):
+    """A blob is gone, or does not hold the bytes that were accepted."""
+
+    code = "body_lost"
 
 
 class StaleClaim(MillraceError):

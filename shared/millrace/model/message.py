@@ -21,6 +21,7 @@ class DeadLetterReason(StrEnum):
     EXHAUSTED = "exhausted"  #: its attempts are used up
     EXPIRED = "expired"  #: older than the queue's retention
     REJECTED = "rejected"  #: its handler said that no retry can help
+    BODY_LOST = "body_lost"  #: its large body is gone
 
 
 @dataclass(frozen=True, slots=True)

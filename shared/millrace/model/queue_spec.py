@@ -15,6 +15,8 @@ QUEUE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 #: Names for priorities; a number from 0 to 9999 serves as well. Higher runs first.
 PRIORITIES = {"low": 0, "normal": 50, "high": 100, "critical": 200}
 MAX_PRIORITY = 9999
+#: Days for which the bucket keeps large bodies, unless the deployment says otherwise.
+BODY_DAYS = 60
 WEEK_SECONDS = 7 * 86_400
 
 #: One invocation of an HTTP API carries at most 6 MB.
@@ -57,6 +59,11 @@ class Retention:
     max_age_seconds: int = 4 * 86_400  #: an older message becomes a dead letter, reason `expired`
     max_depth: int = 1_000_000  #: never more unfinished messages than this
     dead_letter_seconds: int = 14 * 86_400  #: how long a dead letter can be inspected and replayed
+
+    @property
+    def body_days(self) -> int:
+        """For so many days a large body must be kept: a week longer than anybody may ask for it."""
+        return -(-(self.max_age_seconds + self.dead_letter_seconds + WEEK_SECONDS) // 86_400)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from millrace.engine.claim import MAX_CLAIMS, MAX_LEASE_MS, OWNER_BYTES, Claim, body_of
 from millrace.engine.drafts import priority_number
-from millrace.engine.finish import release
+from millrace.engine.finish import RunFailure, reject, release
 from millrace.engine.poll import Filter
 from millrace.engine.queue import Queue
 from millrace.engine.workflow_state import (
@@ -35,8 +36,8 @@ from millrace.http.schemas import (
     text,
     time,
 )
-from millrace.model.body import BodyLost
-from millrace.model.message import Message, WorkflowState
+from millrace.model.errors import BodyLost, MillraceError
+from millrace.model.message import DeadLetterReason, Entry, Message, WorkflowState
 from millrace.model.queue_spec import MAX_PRIORITY
 from millrace.model.tokens import Scope
 from millrace.pull.dispatcher import Demand
@@ -84,16 +85,17 @@ def dequeue(service: PullService, request: ApiRequest) -> HttpResponse:
     )
     claimed = service.dispatcher.take(queue, demand, given.get("wait_ms", 0))
     try:
-        shown = _deliveries(service, queue, claimed.claims, given)
+        answer = _Answer(service, queue, given)
+        surplus = answer.add(claimed.claims)
     except BaseException:
         # The caller does not learn of these claims: release them rather than let their leases run out.
         release(queue, [held.entry for held in claimed.claims])
         raise
-    queue.record(HistoryEvent.STARTED, [held.entry for held in claimed.claims[: len(shown)]])
-    if surplus := claimed.claims[len(shown) :]:
+    queue.record(HistoryEvent.STARTED, answer.started)
+    if surplus:
         release(queue, [held.entry for held in surplus])
         service.notify(queue)
-    return HttpResponse(200, {"messages": shown, "next_at": rfc3339(claimed.next_at)})
+    return HttpResponse(200, {"messages": answer.messages, "next_at": rfc3339(claimed.next_at)})
 
 
 def _owner(request: ApiRequest) -> str:
@@ -105,34 +107,69 @@ def _filter(given: Mapping[str, Any]) -> Filter:
     return Filter(given.get("project"), given.get("labels", ()), None if most is None else priority_number(most))
 
 
-def _deliveries(
-    service: PullService, queue: Queue, claims: list[Claim], given: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+class _Answer:
     """The messages that fit into one answer, at least one, without their bodies; then the bodies that fit too."""
-    room = ANSWER_BYTES
-    shown: list[dict[str, Any]] = []
-    for held in claims:
-        delivery = {
-            "claim": service.handles.write(queue, held),
-            "attempt": held.attempt,
-            **show_entry(held.entry),
-            **show_message(held.message),
-            "body_omitted": True,
-            **(_state(_document(queue, held.message)) if given.get("with_state") else {}),
-        }
-        size = encoded_bytes(delivery)
-        if shown and size > room:
-            break
-        room -= size
-        shown.append(delivery)
-    bodies = given.get("bodies", "json")
-    for held, delivery in zip(claims, shown if bodies != "none" else (), strict=False):
-        if held.message.body.size <= room and (body := _body(queue, held, as_json=bodies == "json")):
-            size = encoded_bytes(body)
-            if size <= room:
-                room -= size
-                delivery |= body
-    return shown
+
+    def __init__(self, service: PullService, queue: Queue, given: Mapping[str, Any]) -> None:
+        self._service = service
+        self._queue = queue
+        self._with_state = given.get("with_state", False)
+        self._bodies = given.get("bodies", "json")
+        self._room = ANSWER_BYTES
+        self.messages: list[dict[str, Any]] = []
+        self.started: list[Entry] = []
+
+    def add(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+        """Show as many as fit; the rest. One whose body is lost becomes a dead letter, and is in neither."""
+        shown = self._fitting(claims)
+        for held, delivery in zip(claims, shown, strict=False):
+            if self._with_body(held, delivery):
+                self.messages.append(delivery)
+                self.started.append(held.entry)
+        return claims[len(shown) :]
+
+    def _fitting(self, claims: Sequence[Claim]) -> list[dict[str, Any]]:
+        shown: list[dict[str, Any]] = []
+        for held in claims:
+            delivery = {
+                "claim": self._service.handles.write(self._queue, held),
+                "attempt": held.attempt,
+                **show_entry(held.entry),
+                **show_message(held.message),
+                "body_omitted": True,
+                **(_state(_document(self._queue, held.message)) if self._with_state else {}),
+            }
+            size = encoded_bytes(delivery)
+            if shown and size > self._room:
+                break
+            self._room -= size
+            shown.append(delivery)
+        return shown
+
+    def _with_body(self, held: Claim, delivery: dict[str, Any]) -> bool:
+        """Add the body where it is wanted and fits; False where it is lost."""
+        if self._bodies == "none" or held.message.body.size > self._room:
+            return True
+        try:
+            content = body_of(self._queue, held)
+        except BodyLost as error:
+            _bury(self._queue, held, error)
+            return False
+        is_json = held.message.content_type.split(";")[0].strip().lower().endswith(JSON_SUFFIXES)
+        as_json = self._bodies == "json" and is_json
+        body = {**show_bytes("body", content, as_json=as_json), "body_omitted": False}
+        size = encoded_bytes(body)
+        if size <= self._room:
+            self._room -= size
+            delivery |= body
+        return True
+
+
+def _bury(queue: Queue, held: Claim, error: BodyLost) -> None:
+    """A message without its body can never be done. Where that cannot be written, its claim runs out by itself."""
+    failure = RunFailure("BodyLost", str(error))
+    with suppress(MillraceError):
+        reject(queue, held.entry, held.message, failure, held.lost, DeadLetterReason.BODY_LOST)
 
 
 def encoded_bytes(document: Mapping[str, Any]) -> int:
@@ -143,23 +180,8 @@ def encoded_bytes(document: Mapping[str, Any]) -> int:
     return len(json.dumps(json.dumps(document, ensure_ascii=False, separators=(",", ":"))))
 
 
-def _body(queue: Queue, held: Claim, *, as_json: bool) -> dict[str, Any] | None:
-    content = _content(queue, held)
-    if content is None:
-        return None
-    is_json = held.message.content_type.split(";")[0].strip().lower().endswith(JSON_SUFFIXES)
-    return {**show_bytes("body", content, as_json=as_json and is_json), "body_omitted": False}
-
-
 def _document(queue: Queue, message: Message) -> WorkflowState:
     return own_workflow_state(queue.store.get_records(message.id), message.nonce)
-
-
-def _content(queue: Queue, held: Claim) -> bytes | None:
-    try:
-        return body_of(queue, held)
-    except BodyLost:
-        return None
 
 
 def _state(document: WorkflowState) -> dict[str, Any]:

@@ -152,5 +152,6 @@ ROUTES: tuple[Route[PullService], ...] = (
           "Show a message's status and history.", show_status,
           {200: RouteReply("The message as it is now.", _MESSAGE)}, _READ, refuses=_UNKNOWN),
     Route("GET", f"{_PATH}/messages/{{message_id}}/body", "download_body", "messages", DOWNLOAD_SUMMARY,
-          download_body, DOWNLOADS, (Scope.CONSUME, Scope.READ), headers=RANGE_HEADER, refuses=_UNKNOWN),
+          download_body, DOWNLOADS, (Scope.CONSUME, Scope.READ), headers=RANGE_HEADER,
+          refuses=("body_lost", *_UNKNOWN)),
 )  # fmt: skip

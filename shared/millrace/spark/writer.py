@@ -20,9 +20,9 @@ from millrace.engine.drafts import check
 from millrace.engine.enqueue import Receipt, enqueue_all
 from millrace.engine.filtered import record_all_filtered
 from millrace.engine.queue import Queue, Runtime
-from millrace.model.body import BodyLost, read_body
+from millrace.model.body import read_body
 from millrace.model.clock import Chance, system_chance
-from millrace.model.errors import InvalidRequest, MillraceError, QueueFull, StoreUnavailable
+from millrace.model.errors import BodyLost, InvalidRequest, MillraceError, QueueFull, StoreUnavailable
 from millrace.model.message import Body, Message
 from millrace.model.queue_spec import Ordering, QueueSpec
 from millrace.spark.adaptive_throttle import AdaptiveThrottle

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from millrace.aws.functions import event_sender, lambda_client
-from millrace.aws.runtime import aws_runtime
+from millrace.aws.runtime import aws_runtime, deployed_definitions
 from millrace.aws.settings import Settings
-from millrace.definitions import Definitions, TargetKind, load
+from millrace.definitions import Definitions, TargetKind
 from millrace.engine.queue import Runtime
 from millrace.model.clock import system_clock
 from millrace.stores.dynamodb.minimal_client import minimal_client
@@ -51,7 +50,7 @@ def drainer_from(environment: Mapping[str, str], *, runtime: Runtime | None = No
     LOG_HISTORY                "1" to record what happens to messages
     """
     settings = Settings.from_environment(environment)
-    definitions = load(Path(settings.definitions))
+    definitions = deployed_definitions(settings)
     return QueueDrainer(
         runtime or aws_runtime(settings, minimal_client(environment)),
         definitions,

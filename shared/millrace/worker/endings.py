@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from millrace.engine.finish import RunFailure, ack, nack, reject, release, snooze
 from millrace.engine.queue import Queue
-from millrace.model.errors import MillraceError, StaleClaim
+from millrace.model.errors import BodyLost, MillraceError, StaleClaim
+from millrace.model.message import DeadLetterReason
 from millrace.worker.context import log
 from millrace.worker.controls import ExecutionTimeout, Reject, Retry, Snooze
 from millrace.worker.counts import RunCounter
@@ -94,6 +95,10 @@ class Endings:
         match error:
             case Reject():
                 reject(self._queue, run.entry, message, RunFailure("Reject", error.reason), lost)
+                return "dead"
+            case BodyLost():
+                failure = RunFailure("BodyLost", str(error))
+                reject(self._queue, run.entry, message, failure, lost, DeadLetterReason.BODY_LOST)
                 return "dead"
             case Snooze():
                 snooze(self._queue, run.entry, error.until_ms(self._queue.now()))

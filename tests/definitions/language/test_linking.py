@@ -72,3 +72,12 @@ def test_two_of_one_name_are_refused(kind: str) -> None:
     body = f"{MESSAGE} fed_by: api drained_by: api" if kind == "queue" else "verify: none map_to: command A.B {}"
     (found,) = messages(f"app T {{ {kind} Same {{ {body} }} {kind} Same {{ {body} }} }}")
     assert f"there are two {kind}s named `Same`" in found
+
+
+def test_a_queue_that_outlives_its_large_bodies_is_a_warning() -> None:
+    graveyard = queue("Graveyard", "fed_by: api drained_by: api retention { max_age_seconds: 4320000 }")
+    compilation = compile_text(f"app T {{ {dead('Jobs', 'Graveyard')} {graveyard} }}")
+    found = [str(warning) for warning in compilation.warnings]
+    assert len(found) == 2
+    assert any("`Jobs` are gone after 60 days, and needed for 61" in text for text in found), found
+    assert all("BodyDays=" in text for text in found)

@@ -85,6 +85,8 @@ class Cloud:
         elif service == "s3":
             assert arguments["Bucket"] == BUCKET
             self.needs.add(Need(f"s3:{operation}", "BodyBucket/*"))
+            if operation == "GetObject":  # of an object that is gone, S3 says so only to those who may list
+                self.needs.add(Need("s3:ListBucket", "BodyBucket"))
         else:
             self.needs.add(Need(f"{service}:{operation}", arguments["SecretId"].rpartition(":")[2]))
 

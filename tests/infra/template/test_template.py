@@ -87,7 +87,7 @@ def test_every_variable_that_is_set_is_read() -> None:
 
 def test_settings_can_be_made_from_what_each_function_gets() -> None:
     for function in FUNCTIONS.values():
-        Settings.from_environment({name: str(value) for name, value in function.environment.items()})
+        Settings.from_environment({name: str(TEMPLATE.default(value)) for name, value in function.environment.items()})
 
 
 def test_every_secret_of_the_definitions_has_its_place() -> None:

@@ -7,7 +7,8 @@ import zlib
 
 import pytest
 
-from millrace.model.body import BodyLost, place_body, read_body
+from millrace.model.body import place_body, read_body
+from millrace.model.errors import BodyLost
 from millrace.model.message import Body
 from millrace.stores.memory.queue import MemoryBlobs
 

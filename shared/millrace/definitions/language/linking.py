@@ -9,6 +9,7 @@ from millrace.definitions.language.settings import BlockReader
 from millrace.definitions.language.source import Code, did_you_mean
 from millrace.definitions.language.syntax import Word
 from millrace.definitions.language.webhooks import CheckedWebhook, check_webhook_fields
+from millrace.model.queue_spec import BODY_DAYS, Retention
 
 
 def link(queues: dict[str, CheckedQueue], webhooks: dict[str, CheckedWebhook]) -> None:
@@ -23,6 +24,7 @@ def link(queues: dict[str, CheckedQueue], webhooks: dict[str, CheckedWebhook]) -
     _refuse_dead_letter_cycles(queues)
     _warn_of_forwarding_cycles(queues)
     _warn_of_loose_ends(queues, webhooks)
+    _warn_of_short_lived_bodies(queues)
 
 
 def _resolve(word: Word, settings: BlockReader, queues: dict[str, CheckedQueue]) -> CheckedQueue | None:
@@ -127,3 +129,12 @@ def _warn_of_loose_ends(queues: dict[str, CheckedQueue], webhooks: dict[str, Che
         if not drained:
             hint = "write `map_to: …`, or say `drained_by: api`"
             queue.settings.warning(queue.name.span, Code.UNUSED, f"nobody drains the queue `{name}`", hint)
+
+
+def _warn_of_short_lived_bodies(queues: dict[str, CheckedQueue]) -> None:
+    for name, queue in queues.items():
+        days = Retention(**queue.compiled["spec"]["retention"]).body_days
+        if days > BODY_DAYS:
+            message = f"large bodies of the queue `{name}` are gone after {BODY_DAYS} days, and needed for {days}"
+            hint = f"deploy with BodyDays={days} or more, or keep messages and dead letters for less time"
+            queue.settings.warning(queue.name.span, Code.RANGE, message, hint)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from millrace.model.cursor import Page
+from millrace.model.errors import BodyLost
 from millrace.model.keys import WITHDRAWN
 from millrace.model.message import DeadLetter, Entry, Message, MessageLocation, Place, Records, Result, WorkflowState
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
@@ -27,7 +28,10 @@ class MemoryBlobs:
         self.objects[key] = data
 
     def get(self, key: str) -> bytes:
-        return self.objects[key]
+        try:
+            return self.objects[key]
+        except KeyError:
+            raise BodyLost(f"There is no blob {key!r}.") from None
 
 
 def _added(counts: Any, key: int, count: int) -> dict[int, int]:
