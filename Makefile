@@ -80,7 +80,7 @@ deploy: build  ## deploy to AWS, with the defaults of samconfig.toml
 
 ## -- proof ------------------------------------------------------------------------------------------------
 
-.PHONY: test check unit bench costs hammer soak load chaos checkov clients-test deploy-test spark-test spark4-test
+.PHONY: simulate test check unit bench costs hammer soak load chaos checkov clients-test deploy-test spark-test spark4-test
 test: check unit  ## all checks and tests: what CI runs
 
 check: install  ## formatting, lint, types, import directions, definitions
@@ -103,6 +103,9 @@ bench: install engines  ## figures side by side: engine, definitions, ingress, w
 
 costs: install engines ministack  ## write units of every operation, measured
 	@$(BIN)/python -m tests.performance.costs.report
+
+simulate: install  ## loads, ceilings and waits on a model of AWS, in virtual time: the same figures everywhere
+	@$(BIN)/python -m tests.performance.simulation.report
 
 hammer: install engines  ## 5,000 messages, 8 processes, some killed: nothing lost
 	@$(BIN)/python -m tests.proofs.hammer.run --messages 5000 --processes 8 --batch 25

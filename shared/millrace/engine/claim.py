@@ -33,6 +33,8 @@ COMMIT_SOON_MS = 50
 #: Polls at most past entries without a message, each twice as wide as the one before.
 LOOKS = 8
 OWNER_BYTES = 64
+#: A partition that did not answer is left alone for so long: asking it again would keep the others waiting.
+SILENT_MS = 2_000
 #: Messages among which a probe takes the one that was tried least.
 PROBE_CHOICE = 100
 SWEEP_PAGE = 25
@@ -87,13 +89,18 @@ def claim(
     failed: StoreUnavailable | None = None
     paused = bool(queue.state().paused_at)
     for pk in partitions[start:] + partitions[:start]:
+        ask_at = queue.poll_memory.silent.get(pk, 0)
+        if ask_at > queue.now():
+            next_at.append(ask_at)
+            continue
         try:
             asked = _Asked(limit - len(claims), owner, lease_ms, only, paused=paused, least_tried=least_tried)
             claimed = _claim_partition(queue, pk, asked)
         except StoreUnavailable as error:
             # One partition that does not answer hides neither the others nor what was claimed before it.
             failed = error
-            next_at.append(queue.now())
+            queue.poll_memory.silent[pk] = queue.now() + SILENT_MS
+            next_at.append(queue.now() + SILENT_MS)
             continue
         claims += claimed.claims
         if claimed.next_at is not None:
@@ -139,7 +146,7 @@ def _claim_partition(queue: Queue, pk: str, asked: _Asked) -> Claimed:
     for _ in range(LOOKS):
         found, messages = _look(queue, pk, width, asked.only)
         claims = [] if asked.paused else _claim_found(queue, found, messages, asked)
-        cleared = _clear(queue, found, messages, asked.owner, asked.lease_ms)
+        cleared = _clear(queue, found, messages, asked.owner, asked.lease_ms, DOOMED_AT_ONCE)
         if claims or not cleared or not queue.spec.ordering.ordered:
             break
         # The head of an ordered queue is gone: what was behind it may start now.
@@ -206,15 +213,17 @@ def _claim_found(queue: Queue, found: PollResult, messages: dict[str, Message], 
     return [Claim(entry, messages[entry.id], _lost_run(before, now)) for before, entry in held]
 
 
-def _clear(queue: Queue, found: PollResult, messages: dict[str, Message], owner: str, lease_ms: int) -> int:
+def _clear(
+    queue: Queue, found: PollResult, messages: dict[str, Message], owner: str, lease_ms: int, at_once: int
+) -> int:
     """Bury what is too old or has used up its attempts, and remove orphans: how many are out of the queue.
 
     Each by itself, in the order of the queue where it has one. What the store refuses to do now is done by a later
     poll or the sweep.
     """
     now = queue.now()
-    orphans = list(found.orphans.values())[:DOOMED_AT_ONCE]
-    doomed = list(found.doomed.values())[:DOOMED_AT_ONCE]
+    doomed = list(found.doomed.values())[:at_once]
+    orphans = list(found.orphans.values())[: at_once - len(doomed)]
     if not doomed and not orphans:
         return 0
     cleared = 0
@@ -256,7 +265,7 @@ def clear_doomed(queue: Queue, owner: str) -> int:
         met += len(found.doomed)
         messages = _messages_of(queue, found.entries)
         found.orphans = _orphans(found.entries, messages, queue.now())
-        _clear(queue, found, messages, owner, queue.spec.lease_ms)
+        _clear(queue, found, messages, owner, queue.spec.lease_ms, len(found.doomed) + len(found.orphans))
     return met
 
 

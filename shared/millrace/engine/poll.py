@@ -22,8 +22,8 @@ SCAN_LIMIT = 5_000
 STEPS = 16
 #: Entries of one read at most.
 MAX_PAGE = 500
-#: Entries to be buried that one poll collects: a wave of them must not delay what can run.
-DOOMED_AT_ONCE = 25
+#: Entries that one claim buries or removes: a wave of them must not delay what can run.
+DOOMED_AT_ONCE = 3
 #: How long a poll may remember that others hold the head of a lane: what is given back early is seen again by then.
 HELD_MEMORY_MS = 1_000
 #: A head shorter than this is read again: remembering it would save less than a request.

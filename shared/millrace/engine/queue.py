@@ -69,6 +69,7 @@ class PollMemory:
 
     laps: dict[tuple[str, str], str] = field(default_factory=dict)  #: where the last way through the keys stopped
     resume: dict[Any, str] = field(default_factory=dict)  #: where a poll that reached its bound stopped
+    silent: dict[str, int] = field(default_factory=dict)  #: partition that did not answer → when to ask it again
     held: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)  #: head that others hold, until when
 
 

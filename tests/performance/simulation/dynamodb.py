@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,7 +85,7 @@ class SimulatedDynamoDB:
     def __init__(self, time: VirtualTime, latency: Latency | None = None, *, limits: bool = True) -> None:
         self._time = time
         self._latency = latency or Latency()
-        self._limits = limits
+        self.limits = limits
         self._partitions: dict[tuple[str, str], SortedDict[str, Item]] = {}
         self._buckets: dict[tuple[str, str, str], Bucket] = {}
         self._in_transaction: set[Key] = set()
@@ -93,6 +93,11 @@ class SimulatedDynamoDB:
         self._watchers: list[Watcher] = []
         self.bill = Bill()
         self.refuse: Callable[[str], bool] = lambda _pk: False  #: a partition that throttles whatever it has left
+
+    def items(self, table: str, partitions: Iterable[str]) -> Iterator[Item]:
+        """The items of some partitions, to be changed in place: for scenarios that begin in the middle of something."""
+        for pk in partitions:
+            yield from self._partitions.get((table, pk), SortedDict()).values()
 
     def watch(self, watcher: Watcher) -> None:
         """Be called after every write, as a stream is."""
@@ -307,7 +312,7 @@ class SimulatedDynamoDB:
     def _begin(self, operation: str, bounds: tuple[float, float]) -> float:
         """Let the way to the table pass; how long the way back takes."""
         self.bill.requests[operation] += 1
-        if not self._limits:
+        if not self.limits:
             return 0.0
         low, high = bounds
         rng = self._time.random
@@ -318,7 +323,7 @@ class SimulatedDynamoDB:
         return 0.4 * millis
 
     def _end(self, rest: float) -> None:
-        if self._limits:
+        if self.limits:
             self._time.sleep_ms(rest)
 
     def _get(self, place: Key) -> Item | None:
@@ -352,7 +357,7 @@ class SimulatedDynamoDB:
         return True
 
     def _admitted(self, place: Key, kind: str, per_second: int, units: float) -> bool:
-        if not self._limits:
+        if not self.limits:
             return True
         table, pk, _ = place
         bucket = self._buckets.get((table, pk, kind))

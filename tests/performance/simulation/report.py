@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from millrace.model.queue_spec import Ordering
-from tests.performance.simulation.scenarios import Figures, Scenario, ceiling, run
+from tests.performance.simulation.scenarios import BESIDE, Figures, Scenario, ceiling, longest_wait_ms, run
 
 LOADS = (
     Scenario("steady, 1 worker", rate=200),
@@ -40,6 +40,14 @@ def main(names: list[str]) -> int:
         console.print(_table("Loads in virtual time", loads))
     if ceilings:
         console.print(_table(f"A backlog of {BACKLOG:,} (fifo: {FIFO_BACKLOG}), drained as fast as it goes", ceilings))
+    waits = Table(title="A healthy message beside what cannot run: the longest wait of five", title_justify="left")
+    waits.add_column("beside")
+    waits.add_column("ms", justify="right")
+    for beside in BESIDE:
+        if not names or any(name in beside.name for name in names):
+            waits.add_row(beside.name, f"{longest_wait_ms(beside):,.0f}")
+    if waits.row_count:
+        console.print(waits)
     return 0
 
 

@@ -7,17 +7,17 @@ machine and can be asserted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from millrace.engine.enqueue import enqueue_all
 from millrace.engine.queue import Queue, Runtime
-from millrace.model.errors import MillraceError
+from millrace.model.errors import MillraceError, StoreUnavailable
 from millrace.model.message import Draft
-from millrace.model.queue_spec import Ordering, QueueSpec
+from millrace.model.queue_spec import Ordering, QueueSpec, Retention, RetryPolicy
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.retrying_client import RetryingClient
 from millrace.stores.dynamodb.store import DynamoStore
@@ -25,12 +25,14 @@ from millrace.stores.interface import Applied
 from millrace.stores.memory.queue import MemoryBlobs
 from millrace.worker.context import Context
 from millrace.worker.worker import Worker, WorkerSettings
-from tests.performance.simulation.dynamodb import SimulatedDynamoDB
+from tests.performance.simulation.dynamodb import Bill, SimulatedDynamoDB
 from tests.performance.simulation.threads import virtual_threads
 from tests.performance.simulation.virtual_time import NOON, Process, VirtualTime
 
 TABLES = TableNames("queue", "dead-letters")
 TENANT = "t"
+#: A worker process that found nothing looks again after this.
+IDLE_MS = 250
 #: List prices of us-east-1, on demand, in USD a million units.
 WRITE_PRICE, READ_PRICE = 0.625, 0.125
 
@@ -168,7 +170,9 @@ def work(one: World, spec: QueueSpec, scenario: Scenario) -> None:
     queue = one.runtime().queue(TENANT, spec)
     settings = WorkerSettings(concurrency=scenario.concurrency)
     while True:
-        Worker(queue, one.handler(scenario.run_ms), settings=settings).run()
+        with suppress(StoreUnavailable):  # a process logs it and looks again
+            Worker(queue, one.handler(scenario.run_ms), settings=settings).run()
+        one.time.sleep_ms(IDLE_MS)
 
 
 def run(scenario: Scenario) -> Figures:
@@ -229,14 +233,12 @@ def ceiling(scenario: Scenario, backlog: int = 4_000) -> Figures:
     """Drain a backlog as fast as it goes: what the workers can do, whatever is sent."""
     spec = QueueSpec("Jobs", ordering=scenario.ordering, shards=scenario.shards, max_concurrency=10_000)
     with world(scenario.seed) as one:
-        limits, one.dynamodb._limits = one.dynamodb._limits, False
-        queue = one.runtime().queue(TENANT, spec)
-        for start in range(0, backlog, 25):
-            for answer in enqueue_all(queue, [_draft(scenario, f"{start}-{n}") for n in range(25)]):
-                assert not isinstance(answer, MillraceError)
-                one.accepted_at[answer.message_id] = NOON
-        one.dynamodb._limits = limits
-        one.dynamodb.bill = type(one.dynamodb.bill)()
+        with _unlimited(one):
+            queue = one.runtime().queue(TENANT, spec)
+            for start in range(0, backlog, 25):
+                for answer in enqueue_all(queue, [_draft(scenario, f"{start}-{n}") for n in range(25)]):
+                    assert not isinstance(answer, MillraceError)
+                    one.accepted_at[answer.message_id] = NOON
         for number in range(scenario.workers):
             process = Process(f"worker-{number}")
             one.time.spawn(process.name, lambda: work(one, spec, scenario), process=process)
@@ -247,3 +249,108 @@ def ceiling(scenario: Scenario, backlog: int = 4_000) -> Figures:
 def statuses(one: World) -> Counter[int]:
     """How often messages were started: more than once after a kill only."""
     return Counter(len(starts) for starts in one.started_at.values())
+
+
+# -- a healthy message beside others that cannot run ----------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A healthy message in a queue full of what cannot run: how long does it wait?"""
+
+    name: str
+    fill: Callable[[World, Queue, int], None]  #: lays what cannot run into the queue
+    ordering: Ordering = Ordering.UNORDERED
+    shards: int = 1
+    count: int = 10_000
+    max_age_seconds: int = 4 * 86_400
+
+
+def longest_wait_ms(beside: Beside, *, healthy: int = 5, seed: int = 1) -> float:
+    """Send a healthy message every two seconds beside the others: the longest until one of them was started."""
+    spec = QueueSpec(
+        "Jobs",
+        ordering=beside.ordering,
+        shards=beside.shards,
+        max_concurrency=10_000,
+        retention=Retention(max_age_seconds=beside.max_age_seconds),
+        delivery=RetryPolicy(max_attempts=50),
+    )
+    with world(seed) as one:
+        with _unlimited(one):
+            beside.fill(one, one.runtime().queue(TENANT, spec), beside.count)
+        one.accepted_at.clear()
+        scenario = Scenario(beside.name, concurrency=10)
+        one.time.spawn("worker", partial(work, one, spec, scenario), process=Process("worker"))
+
+        def send_healthy() -> None:
+            queue = one.runtime().queue(TENANT, spec)
+            for number in range(healthy):
+                one.time.sleep(2.0)
+                draft = Draft(b"{}", idempotency_key=f"h{number}", key=f"healthy-{number}")
+                (answer,) = enqueue_all(queue, [draft])
+                if not isinstance(answer, MillraceError):  # a silent shard accepts nothing
+                    one.accepted_at[answer.message_id] = one.time.now
+
+        one.time.spawn("sender", send_healthy, process=Process("sender"))
+        one.time.run(2_000 * healthy + 1)
+        one.time.run_until(lambda: all(name in one.started_at for name in one.accepted_at), 600_000)
+        return max(one.waits())
+
+
+@contextmanager
+def _unlimited(one: World) -> Iterator[None]:
+    """Prepare a table without waiting for it: latencies and limits begin afterwards, and so does the bill."""
+    limits, one.dynamodb.limits = one.dynamodb.limits, False
+    yield
+    one.dynamodb.limits = limits
+    one.dynamodb.bill = Bill()
+
+
+def fill(one: World, queue: Queue, drafts: Sequence[Draft]) -> None:
+    """Enqueue many, a hundred at a time."""
+    for start in range(0, len(drafts), 100):
+        answers = enqueue_all(queue, drafts[start : start + 100])
+        assert not any(isinstance(answer, MillraceError) for answer in answers)
+
+
+def blocked_keys(one: World, queue: Queue, count: int) -> None:
+    """As many keys as messages, each with its first one backing off for an hour."""
+    fill(one, queue, [Draft(b"{}", idempotency_key=f"{n}", key=f"key-{n}") for n in range(count)])
+    for item in one.dynamodb.items(TABLES.queue, queue.partitions()):
+        item["due"] = {"N": str(one.time.clock() + 3_600_000)}
+
+
+def live_claims(one: World, queue: Queue, count: int) -> None:
+    """Messages that consumers elsewhere hold for an hour."""
+    fill(one, queue, [Draft(b"{}", idempotency_key=f"{n}") for n in range(count)])
+    for item in one.dynamodb.items(TABLES.queue, queue.partitions()):
+        item |= {"until": {"N": str(one.time.clock() + 3_600_000)}, "token": {"S": "elsewhere"}, "version": {"N": "1"}}
+
+
+def expired(one: World, queue: Queue, count: int) -> None:
+    """Messages that are too old to run, and wait to be buried."""
+    fill(one, queue, [Draft(b"{}", idempotency_key=f"{n}", key=f"key-{n}") for n in range(count)])
+    for item in one.dynamodb.items(TABLES.queue, queue.partitions()):
+        item["expires"] = {"N": str(one.time.clock() - 1)}
+
+
+def never_committed(one: World, queue: Queue, count: int) -> None:
+    """Entries of senders that died before they wrote the message, long ago."""
+    fill(one, queue, [Draft(b"{}", idempotency_key=f"{n}") for n in range(count)])
+    for item in one.dynamodb.items(TABLES.queue, queue.partitions()):
+        item |= {"nonce": {"S": "lost"}, "at": {"N": str(one.time.clock() - 3_600_000)}}
+
+
+def a_silent_shard(one: World, queue: Queue, count: int) -> None:
+    """One shard of four throttles everything."""
+    fill(one, queue, [Draft(b"{}", idempotency_key=f"{n}") for n in range(count)])
+    silent = queue.partitions()[0]
+    one.dynamodb.refuse = lambda pk: pk == silent
+
+
+BESIDE = (
+    Beside("10,000 keys that back off (per_key)", blocked_keys, Ordering.PER_KEY),
+    Beside("6,000 live claims of others", live_claims, count=6_000),
+    Beside("10,000 that are to be buried", expired),
+    Beside("200 entries of dead senders", never_committed, count=200),
+    Beside("a shard of four that does not answer", a_silent_shard, shards=4, count=40),
+)

@@ -36,6 +36,9 @@ from millrace.stores.dynamodb.retrying_client import CancelledByCondition, Retry
 from millrace.stores.dynamodb.writes import Write, delete, put, send_transaction, update, write_all
 from millrace.stores.interface import APPLIED, Refused, Unknown, WriteResult
 
+#: A partition that does not answer within this is left for the next poll: others are waiting to be read.
+LANE_DEADLINE_S = 1.0
+
 
 class Entries:
     """The queue table's entries."""
@@ -66,7 +69,7 @@ class Entries:
 
     # -- claim --
     def read_lane(self, pk: str, after: str, upto: str, limit: int) -> Page[Entry]:
-        items, last = self._calls.query_range(self._names.queue, pk, after, upto, limit)
+        items, last = self._calls.query_range(self._names.queue, pk, after, upto, limit, deadline_s=LANE_DEADLINE_S)
         return Page(tuple(map(entry_of, items)), last)
 
     def get_entry(self, place: Place) -> Entry | None:

@@ -82,14 +82,16 @@ class RetryingClient:
         self._sleep = sleep
         self._chance = chance
 
-    def send(self, operation: str, *, repeatable: bool = True, **arguments: Any) -> dict[str, Any]:
+    def send(
+        self, operation: str, *, repeatable: bool = True, deadline_s: float | None = None, **arguments: Any
+    ) -> dict[str, Any]:
         """One request until it is answered.
 
         Raises ConditionFailed with the item as it stands, or StoreUnavailable at the deadline (at once, where no
         answer came to a write that is not `repeatable`).
         """
         call = getattr(self.client, operation)
-        deadline, failures = self._deadline(), 0
+        deadline, failures = self._deadline(deadline_s), 0
         after_no_answer = False
         while True:
             try:
@@ -115,20 +117,29 @@ class RetryingClient:
                 raise StoreUnavailable(f"DynamoDB gave no answer to {operation}; it may have happened.") from cause
             failures += 1
             if not self._wait(failures, deadline):
-                raise StoreUnavailable(f"DynamoDB did not answer {operation} within {self._deadline_s} s.") from cause
+                raise StoreUnavailable(f"DynamoDB did not answer {operation} in time.") from cause
 
     def get_item(self, table: str, key: Item) -> Item | None:
         found: Item | None = self.send("get_item", TableName=table, Key=key, ConsistentRead=True).get("Item")
         return found
 
     def query_range(
-        self, table: str, pk: str, after: str, upto: str, limit: int, *, newest_first: bool = False
+        self,
+        table: str,
+        pk: str,
+        after: str,
+        upto: str,
+        limit: int,
+        *,
+        newest_first: bool = False,
+        deadline_s: float | None = None,
     ) -> tuple[list[Item], str | None]:
         """Up to `limit` items with `after` < sk <= `upto`, and the sort key after which the query goes on."""
         if after >= upto:
             return [], None
         answer = self.send(
             "query",
+            deadline_s=deadline_s,
             TableName=table,
             KeyConditionExpression="pk = :pk AND sk BETWEEN :after AND :upto",
             ExpressionAttributeValues={":pk": {"S": pk}, ":after": {"S": after + JUST_AFTER}, ":upto": {"S": upto}},
@@ -242,8 +253,8 @@ class RetryingClient:
                 break
         return answers
 
-    def _deadline(self) -> float:
-        return self._monotonic() + self._deadline_s
+    def _deadline(self, deadline_s: float | None = None) -> float:
+        return self._monotonic() + (self._deadline_s if deadline_s is None else deadline_s)
 
     def _wait(self, failures: int, deadline: float) -> bool:
         """Wait before the next try, full jitter; False where the deadline leaves no time for one."""

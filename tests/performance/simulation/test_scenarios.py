@@ -1,0 +1,52 @@
+"""The figures of the simulation, asserted: they are the same on every machine.
+
+A bound here is a promise about AWS as the model has it. `make simulate` prints the whole table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from millrace.model.queue_spec import Ordering
+from tests.performance.simulation.scenarios import BESIDE, Beside, Scenario, ceiling, longest_wait_ms, run
+
+
+def test_a_steady_load_starts_within_a_tenth_of_a_second_and_costs_what_it_should() -> None:
+    figures = run(Scenario("steady", rate=100, seconds=4))
+    assert (figures.accepted, figures.done) == (400, 400)
+    assert figures.p50_ms < 40
+    assert figures.p99_ms < 100
+    assert figures.write_units < 5.8, "one message a request, with its result: credits and counters included"
+    assert figures.throttled == 0
+
+
+def test_the_same_seed_gives_the_same_figures() -> None:
+    scenario = Scenario("steady", rate=100, seconds=1)
+    assert run(scenario) == run(scenario)
+    assert run(scenario) != run(replace(scenario, seed=2))
+
+
+def test_what_a_killed_worker_held_runs_again_after_its_lease() -> None:
+    figures = run(Scenario("kill", rate=50, seconds=4, workers=2, run_ms=200, kill_worker_at_s=2.0))
+    assert figures.done == figures.accepted
+    assert figures.recovery_ms is not None
+    assert figures.recovery_ms < 31_000, "the queue's lease of 30 s and a second"
+
+
+def test_a_backlog_drains_as_fast_as_its_partition_lets_it() -> None:
+    figures = ceiling(Scenario("backlog"), 1_000)
+    assert figures.done_per_s > 450, "two write units a message, of 1,000 a second"
+    assert figures.claim_writes_a_win == 1.0
+
+
+def test_a_fifo_queue_starts_each_message_after_the_one_before() -> None:
+    figures = ceiling(Scenario("fifo", ordering=Ordering.FIFO), 60)
+    assert figures.done_per_s > 25
+
+
+@pytest.mark.parametrize("beside", BESIDE, ids=lambda beside: beside.name)
+def test_a_healthy_message_starts_within_a_second_whatever_stands_beside_it(beside: Beside) -> None:
+    count = min(beside.count, 2_000)  # `make simulate` has them all
+    assert longest_wait_ms(replace(beside, count=count), healthy=3) < 1_000
