@@ -3,7 +3,8 @@
 - UTF-8 only; no NaN, no Infinity, no number that overflows to one; integers are exact, up to Python's 4,300 digits.
 - At most `MAX_DEPTH` objects and lists inside each other, so that no later walk over a message can run out of stack.
 - Of a repeated name the last one counts. What a sender signed with two values for one name is its own affair; what
-  matters is that the ingress and the worker see the same one, and they do, because both read it here.
+  matters is that the ingress and the worker see the same one, and they do, because both read it here. A request to
+  the API is nobody's signed document: there a name must not be repeated.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from typing import Any, NoReturn
 MAX_DEPTH = 64
 
 
-def parse(data: bytes) -> Any:
+def parse(data: bytes, *, names_once: bool = False) -> Any:
     """The value that these bytes spell. Raises ValueError, whose text says what is wrong and never quotes the data."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise ValueError("not UTF-8") from None
     try:
-        found = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        members = _once if names_once else None
+        found = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=members)
     except RecursionError:
         raise ValueError(f"nested more than {MAX_DEPTH} deep") from None
     except json.JSONDecodeError as exc:
@@ -54,3 +56,10 @@ def _finite(text: str) -> float:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a name twice")
+    return members
