@@ -62,7 +62,7 @@ class Credits:
                 cache.held = 0
             first_number = 0
             if (cache.held < wanted or numbered) and now >= cache.full_until:
-                first_number = self._refill(tenant, spec, cache, wanted, now)
+                first_number = self._refill(tenant, spec, cache, wanted, now, numbered=numbered)
             count = min(wanted, cache.held)
             if numbered and not first_number:
                 count = 0
@@ -92,10 +92,11 @@ class Credits:
                     )
                 cache.held, cache.arrived = 0, 0
 
-    def _refill(self, tenant: str, spec: QueueSpec, cache: CreditCache, wanted: int, now: int) -> int:
+    def _refill(
+        self, tenant: str, spec: QueueSpec, cache: CreditCache, wanted: int, now: int, *, numbered: bool
+    ) -> int:
         """Take what is missing, or as much of it as there is room for; the first order number, where there are any."""
         max_depth = spec.retention.max_depth
-        numbered = spec.ordering.ordered
         needed = max(0, wanted - cache.held)
         count = max(needed, 0 if numbered else self._block(cache, max_depth, now))
         while True:

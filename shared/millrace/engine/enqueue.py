@@ -101,11 +101,11 @@ def _admit(
     if not checked:
         return []
     spec = queue.spec
+    numbered = spec.ordering.ordered
     admission = queue.runtime.credits.admit(queue.tenant, spec, len(checked))
     pairs = []
     for number, (position, item) in enumerate(checked.items()):
         if number < admission.count:
-            numbered = spec.ordering.ordered
             order = sequence_order(admission.first_number + number) if numbered else queue.runtime.orders.next()
             try:
                 pairs.append(_pair(queue, position, item, order, now))
