@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from millrace.model.clock import DAY, MINUTE
 
-#: Minutes for which arrivals and endings are kept for the rate.
+#: Minutes for which arrivals and endings are kept; the rate needs the last two.
 RATE_MINUTES = 5
 #: Credits granted in one minute may be spent until the end of the next.
 GRANT_MINUTES = 2
@@ -66,12 +66,12 @@ class QueueState:
         return sum(count for minute, count in self.grants.items() if minute >= first)
 
     def per_minute(self, now: int) -> tuple[float, float]:
-        """Messages accepted and done a minute, over the last full minutes."""
-        current = now // MINUTE
-        window = range(current - RATE_MINUTES, current)
-        arrivals = sum(self.arrivals.get(minute, 0) for minute in window)
-        endings = sum(self.endings.get(minute, 0) for minute in window)
-        return arrivals / RATE_MINUTES, endings / RATE_MINUTES
+        """Messages accepted and done in the last minute: the running one, and of the one before the part in reach."""
+        running, elapsed = divmod(now, MINUTE)
+        part = 1 - elapsed / MINUTE
+        counts = (self.arrivals, self.endings)
+        arrived, done = (count.get(running, 0) + part * count.get(running - 1, 0) for count in counts)
+        return arrived, done
 
     def dead_letters(self, now: int, kept_seconds: int) -> int:
         """Dead letters that can still be inspected."""
