@@ -114,8 +114,9 @@ def test_a_position_that_cannot_be_read_or_written_keeps_no_queue_from_its_sweep
     assert deployment.sweep() == TENANTS[:4]
 
 
+@pytest.mark.parametrize("error", [StoreUnavailable("no answer"), KeyError("a fault of ours")])
 def test_a_queue_that_cannot_be_swept_or_started_keeps_no_other_from_its_turn(
-    memory_bench: Bench, monkeypatch: pytest.MonkeyPatch
+    memory_bench: Bench, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def invoke(request: WakeRequest) -> None:
         if request.tenant == "t04":
@@ -125,7 +126,7 @@ def test_a_queue_that_cannot_be_swept_or_started_keeps_no_other_from_its_turn(
 
     def sweep(queue: Any) -> None:
         if queue.tenant == "t02":
-            raise StoreUnavailable("no answer")
+            raise error
         deployment.swept.append(queue.tenant)
 
     monkeypatch.setattr(sweeper_module, "sweep", sweep)

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from millrace.engine.sweep import is_empty, sweep
 from millrace.model.clock import MINUTE
-from millrace.model.errors import MillraceError, StoreUnavailable
+from millrace.model.errors import StoreUnavailable
 from millrace.model.keys import spread
 from millrace.model.queue_state import QueueState
 from millrace.worker.context import log
@@ -107,8 +107,8 @@ def _sweep(drainer: QueueDrainer, state: QueueState) -> WakeRequest | None:
         if workable and not drainer.ensure_worker(wake_request):
             unserved = wake_request
         sweep(drainer.queue(state.tenant, state.queue))
-    except MillraceError as error:
-        fields = {"action": "sweep_failed", "queue": state.queue, "tenant": state.tenant, "error": str(error)}
+    except Exception as error:  # noqa: BLE001 (whatever is wrong with one queue, the others have their turn)
+        fields = {"action": "sweep_failed", "queue": state.queue, "tenant": state.tenant, "error": repr(error)}
         log.warning("A queue could not be swept; the next minute tries again.", extra=fields)
     return unserved
 
