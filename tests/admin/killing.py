@@ -1,4 +1,4 @@
-"""A replay job whose process is killed twice, for real, and taken over: each letter exactly once."""
+"""A replay job whose process is killed twice, for real, and taken over: each dead letter exactly once."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def origins(queue: Queue) -> Counter[str]:
 
 
 def prove(engine_url: str, tenant: str, count: int) -> float:
-    """Kill the job's process at two points of its way, take it over, count what came of each letter; the seconds."""
+    """Kill the job's process twice on its way, take it over, count what came of each dead letter; the seconds."""
     queue, jobs = opened(engine_url, tenant)
     ids = lay(queue, count)
     now = system_clock()
@@ -108,7 +108,7 @@ def _end_lease(jobs: AdminJobs, job: AdminJob) -> None:
 
 
 def _run_and_kill(engine_url: str, tenant: str, queue: Queue, wanted: int) -> None:
-    """Start a runner and kill it once so many letters are marked: the store tells, not the time."""
+    """Start a runner and kill it once so many dead letters are marked: the store decides, not the time."""
     command = [sys.executable, "-m", "tests.admin.job_process", engine_url, tenant, "j1"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["shared", "."])}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:

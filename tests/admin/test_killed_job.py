@@ -1,4 +1,4 @@
-"""A replay job killed half-way and resumed: each letter exactly once. `tests.admin.soak` does it with 5,000."""
+"""A replay job killed half-way and resumed: each dead letter exactly once. `tests.admin.soak` does it with 5,000."""
 
 from __future__ import annotations
 

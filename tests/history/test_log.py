@@ -136,10 +136,10 @@ def test_nothing_that_a_sender_wrote_and_no_token_is_in_the_history(bench: Bench
     held = recorded.take()
     ack(recorded.queue, [held.entry], [RESULT])
 
-    told = "".join(recorded.lines)
-    assert "marked" not in told
-    assert held.entry.token not in told
-    assert held.entry.nonce not in told
+    written = "".join(recorded.lines)
+    assert "marked" not in written
+    assert held.entry.token not in written
+    assert held.entry.nonce not in written
 
 
 def test_lines_say_what_liveness_is_judged_by(bench: Bench) -> None:

@@ -82,8 +82,10 @@ def test_a_body_is_downloaded_byte_for_byte(call: Caller) -> None:
 
 def test_a_body_opens_to_consumers_and_to_readers(call: Caller) -> None:
     path = f"{JOBS}/messages/{call.enqueue()['message_id']}/body"
-    told = {scope: Caller(call.api, call.tenant, scope)("GET", path).status for scope in ("consume", "read", "enqueue")}
-    assert told == {"consume": 200, "read": 200, "enqueue": 403}
+    found = {
+        scope: Caller(call.api, call.tenant, scope)("GET", path).status for scope in ("consume", "read", "enqueue")
+    }
+    assert found == {"consume": 200, "read": 200, "enqueue": 403}
 
 
 def test_large_bodies_are_left_out_and_fetched_in_parts(call: Caller) -> None:

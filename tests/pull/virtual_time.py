@@ -1,4 +1,4 @@
-"""Time for threads that wait: it moves only when told, and says when everybody sleeps again."""
+"""Time for threads that wait: it moves only when a test moves it, and says when everybody sleeps again."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Running a job, one slice at a time: bounded in time, one runner at a time, safe to kill anywhere.
 
-A letter is replayed once for each job whatever happens, because the new message's id comes from the letter and the
-job. The position is only saved behind what was handled, so a killed runner's last stretch is handled again, and
-counted once: the counts are saved together with the position.
+A dead letter is replayed once for each job whatever happens, because the new message's id comes from the dead letter
+and the job. The position is only saved behind what was handled, so a killed runner's last stretch is handled again,
+and counted once: the counts are saved together with the position.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from millrace.model.message import DeadLetter
 
 PAGE = 50
 LEASE_MS = 60_000
-#: Progress is saved (and the lease kept) after so many letters or so much time, whichever comes first.
+#: Progress is saved (and the lease kept) after so many dead letters or so much time, whichever comes first.
 SAVE_EVERY = 25
 SAVE_MS = 1_000
-#: A slice ends so long before its time does: enough for the letter in hand and the last save.
+#: A slice ends so long before its time does: enough for the dead letter in hand and the last save.
 MARGIN_MS = 3_000
 KEPT_FAILURES = 10
 log = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class _Run:
 
     # -- dead letters -------------------------------------------------------------------------------------------
     def _dead_letters(self) -> Iterator[DeadLetter]:
-        """What the job is about, oldest first: the letters of one key failed in their order, and are replayed in it."""
+        """What the job is about, oldest first: those of one key failed in their order, and are replayed in it."""
         job, store = self._job, self._queue.store
         after: str | None = job.position or f"{job.only.failed_from:013d}"
         while after is not None:
@@ -219,7 +219,7 @@ class _Run:
         raise Interrupted
 
     def _pace(self) -> None:
-        """Hold the job's rate: letters start one interval apart, and lost time is not made up for."""
+        """Hold the job's rate: dead letters start one interval apart, and lost time is not made up for."""
         if self._job.rate:
             self._wait(self._next_at - self._queue.now())
             self._next_at = max(self._next_at, float(self._queue.now())) + 1000 / self._job.rate

@@ -1,4 +1,4 @@
-"""What an author is told: place, caret, what to write instead; all of it in one run."""
+"""What an author reads: place, caret, what to write instead; all of it in one run."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Cloud:
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Every client of this process, boto3's and the lean one."""
+        """Every client of this process, boto3's and the minimal one."""
         minimal, boto = MinimalClient._send, BaseClient._make_api_call  # type: ignore[attr-defined]
 
         def minimal_send(client: MinimalClient, operation: str, arguments: dict[str, Any]) -> Any:

@@ -186,7 +186,7 @@ def play_admin(play: Play, handler: Handler) -> None:
 
 
 def _play_replays(play: Play, call: Call) -> None:
-    """A letter replayed under one key, another, the first again; and under one whose message was done long ago."""
+    """A dead letter replayed under one key, another, the first again; and under one whose message was done long ago."""
     (dead_letter,) = play.bury("Brief", 1)
     past = play.past
     found = past.runtime.store.get_dead_letter(play.tenant, "Brief", dead_letter.replace(".", "#"))

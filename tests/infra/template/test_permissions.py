@@ -111,7 +111,7 @@ def _play(name: str, play: Play) -> None:
     make = getattr(module, MADE_ONCE[name])
     make.cache_clear()
     getattr(flows, f"play_{name.lower()}")(play, getattr(module, attribute))
-    if name in ("Ingress", "Worker"):  # on the lean client
+    if name in ("Ingress", "Worker"):  # on the minimal client
         make().runtime.store._calls.client.close()
     make.cache_clear()
 

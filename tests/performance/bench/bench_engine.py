@@ -1,7 +1,7 @@
 """`make bench`: the engine against the floor and against a classic design, side by side in one run.
 
 Rounds are interleaved, so that noise hits all alike; figures are medians over rounds, ratios medians of each round's.
-Bodies are JSON of about 3 KB. `millrace` runs on boto3's client, as floor and classic do; `lean` is the same library
+Bodies are JSON of about 3 KB. `millrace` runs on boto3's client, as floor and classic do; `minimal` is the same library
 on its own client. CPU is that of this client process alone; the database runs in its own.
 """
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 ENGINE, MINIMAL, FLOOR, CLASSIC = "millrace", "minimal", "floor", "classic"
 HERE = TableNames("millrace-bench-queue", "millrace-bench-dead-letters")
 THERE = TableNames("millrace-floor-queue", "millrace-floor-dead-letters")
-MINIMAL_TABLES = TableNames("millrace-lean-queue", "millrace-lean-dead-letters")
+MINIMAL_TABLES = TableNames("millrace-minimal-queue", "millrace-minimal-dead-letters")
 BATCH = 25
 FLOOR_AIM, CPU_AIM = 0.85, 5.0
 
@@ -110,7 +110,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Contenders:
-    """Who is measured: the library on boto3's client and on the lean one, the bare calls, the classic design."""
+    """Who is measured: the library on boto3's client and on the minimal one, the bare calls, the classic design."""
 
     engine: Engine
     minimal: Engine
@@ -172,9 +172,9 @@ def ratio(upper: list[float], lower: list[float]) -> float:
 
 
 def show(figures: Figures, console: Console) -> None:
-    """Two tables. The aims are judged on the lean client: it is the one that the functions deploy."""
-    speed = _table("Messages a second", "lean of the floor", "boto3 of the floor")
-    cpu = _table("Client CPU, ms a message", "classic ÷ lean", "classic ÷ boto3")
+    """Two tables. The aims are judged on the minimal client: it is the one that the functions deploy."""
+    speed = _table("Messages a second", "minimal of the floor", "boto3 of the floor")
+    cpu = _table("Client CPU, ms a message", "classic ÷ minimal", "classic ÷ boto3")
     for step in [step for step, contender in figures if contender == ENGINE]:
         classic = "enqueue" if step.startswith("enqueue") else "claim to ack"
         contest = [figures[step, MINIMAL], figures[step, ENGINE], figures[step, FLOOR], figures[classic, CLASSIC]]
@@ -194,7 +194,7 @@ def show(figures: Figures, console: Console) -> None:
 def _table(title: str, *ratios: str) -> Table:
     table = Table(title=f"{title} (bodies of 3 KB)")
     table.add_column("", no_wrap=True)
-    for heading in ("millrace, lean", "millrace, boto3", FLOOR, CLASSIC, *ratios):
+    for heading in ("millrace, minimal", "millrace, boto3", FLOOR, CLASSIC, *ratios):
         table.add_column(heading, justify="right")
     return table
 

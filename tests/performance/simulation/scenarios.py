@@ -176,7 +176,7 @@ def work(one: World, spec: QueueSpec, scenario: Scenario) -> None:
 
 
 def run(scenario: Scenario) -> Figures:
-    """Play a scenario to its end: until all that was accepted is done, or a minute after the last was sent."""
+    """Run a scenario to its end: until all that was accepted is done, or a minute after the last was sent."""
     spec = QueueSpec("Jobs", ordering=scenario.ordering, shards=scenario.shards, max_concurrency=10_000)
     with world(scenario.seed) as one:
         for number in range(scenario.senders):

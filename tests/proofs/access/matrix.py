@@ -30,7 +30,7 @@ MEANING = {
 
 @dataclass(frozen=True)
 class Row:
-    """How a route is called rightly, and what the right caller and a stranger are told."""
+    """How a route is called rightly, and what the right caller and a stranger are answered."""
 
     right: int = 200
     stranger: int = 200  #: its own tenant's empty queues, unless the request names a thing of this tenant's
@@ -99,7 +99,7 @@ EVERY_ROUTE: tuple[Route[Any], ...] = (*V1_ROUTES, *ADMIN_ROUTES)
 
 
 def expected(route: Route[Any]) -> dict[str, int]:
-    """What each asker of a route is told."""
+    """The answer to each asker of a route."""
     row = ROWS[route.name]
     if not route.scopes:
         return dict.fromkeys(ASKERS, row.right)
@@ -125,13 +125,13 @@ def markdown() -> str:
     """The whole matrix."""
     lines = ["| route | scope | " + " | ".join(ASKERS) + " |", "|---" * (len(ASKERS) + 2) + "|"]
     for route in EVERY_ROUTE:
-        told = expected(route)
+        found = expected(route)
         scope = " or ".join(route.scopes) or "open"
-        lines.append(f"| `{route.method} {route.path}` | {scope} | " + " | ".join(str(told[a]) for a in ASKERS) + " |")
+        lines.append(f"| `{route.method} {route.path}` | {scope} | " + " | ".join(str(found[a]) for a in ASKERS) + " |")
     lines += [f"| `GET {path}` | open | " + " | ".join("200" for _ in ASKERS) + " |" for path in pages()]
     for key in hooks():
-        told = expected_of_hook(key)
-        lines.append(f"| `{key}` | signature | " + " | ".join(str(told[a]) for a in ASKERS) + " |")
+        found = expected_of_hook(key)
+        lines.append(f"| `{key}` | signature | " + " | ".join(str(found[a]) for a in ASKERS) + " |")
     notes = [f"- *{name}*: {meaning}." for name, meaning in MEANING.items()]
     return "\n".join([*lines, "", *notes])
 

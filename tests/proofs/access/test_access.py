@@ -162,7 +162,7 @@ def test_a_route_opens_to_the_right_token_and_to_no_other(route: Route[Any], dep
     row, things = ROWS[route.name], deployment.furnish()
     path = route.path.format(**{**things, **_filled(row.path, things)})
     body = json.dumps(_filled(row.body, things)).encode() if row.body is not None else row.content
-    told: dict[str, int] = {}
+    answered: dict[str, int] = {}
     for asker in ASKERS:
         query = _filled(row.query, things)
         if asker == WRONG_TENANT:
@@ -176,37 +176,37 @@ def test_a_route_opens_to_the_right_token_and_to_no_other(route: Route[Any], dep
             body=body,
             headers=_filled(row.headers, things),
         )
-        told[asker] = response.status
+        answered[asker] = response.status
         if asker == STRANGER and response.status < 400:
             seen = response.body.decode()
             assert things["message_id"] not in seen, "a stranger sees it"
             assert '{"status":200' not in seen, "a stranger finished it in a batch"
         if response.status >= 400 and asker in (WRONG_SCOPE, WRONG_TENANT):
             assert response.headers["Content-Type"] == "application/problem+json"
-    assert told == expected(route)
+    assert answered == expected(route)
 
 
 @pytest.mark.parametrize("key", hooks())
 def test_a_webhook_opens_to_a_signature_and_to_no_token(key: str, deployment: Deployment) -> None:
     method, _, template = key.partition(" ")
     path = template.format(tenant=HERE, name="PagerDuty")
-    told = {}
+    answered = {}
     for asker in ASKERS:
         authorization = deployment.token(asker)
-        told[asker] = deployment.ask(
+        answered[asker] = deployment.ask(
             method, path, authorization=authorization, body=b'{"incident": {"id": "1"}}'
         ).status
     request = signed("PagerDuty", b'{"incident": {"id": "1"}}', system_clock(), path=path)
     headers = {name: ",".join(request.headers.all(name)) for name in request.headers}
     rightly = Request(method, path, "", {**headers, "content-type": "application/json"}, request.body, "203.0.113.9")
-    told[RIGHT] = answer(deployment.bindings, rightly).status
-    assert told == expected_of_hook(key)
+    answered[RIGHT] = answer(deployment.bindings, rightly).status
+    assert answered == expected_of_hook(key)
 
 
 @pytest.mark.parametrize("path", pages())
 def test_a_page_of_the_console_opens_to_everybody(path: str, deployment: Deployment) -> None:
-    told = {asker: deployment.ask("GET", path, authorization=deployment.token(asker)).status for asker in ASKERS}
-    assert told == dict.fromkeys(ASKERS, 200)
+    answered = {asker: deployment.ask("GET", path, authorization=deployment.token(asker)).status for asker in ASKERS}
+    assert answered == dict.fromkeys(ASKERS, 200)
 
 
 def test_every_route_has_a_row_and_every_row_a_route() -> None:

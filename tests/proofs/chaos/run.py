@@ -196,7 +196,7 @@ class Chaos:
         statuses: dict[str, str] = {}
         for queue in queues:
             _, found = table_statuses(queue, self.sent.accepted | more)
-            # A queue knows nothing of another's entries and letters: what says more than "done" counts.
+            # A queue knows nothing of another's entries and dead letters: what says more than "done" counts.
             statuses.update({m: status for m, status in found.items() if status != "done" or m not in statuses})
         return statuses
 

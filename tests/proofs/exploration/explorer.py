@@ -87,7 +87,7 @@ class Run:
         if number < len(self.prefix):
             choice = min(self.prefix[number], options - 1)
         else:
-            # Mostly straight on: trouble at every step would end most plays before they begin.
+            # Mostly straight on: trouble at every step would end most scenarios before they begin.
             straight = self.dice is None or (going_on and self.dice.random() < STRAIGHT)
             choice = 0 if straight else self.dice.randrange(options)  # type: ignore[union-attr]
         self.chosen.append(choice)

@@ -1,4 +1,4 @@
-"""What the explorer plays: senders, workers, a sweep, an operator and time over one store, and what must hold.
+"""What the explorer runs: senders, workers, a sweep, an operator and time over one store, and what must hold.
 
 After every schedule the play goes on without trouble until nothing is left; then each accepted message must have
 ended exactly once.
@@ -92,7 +92,7 @@ class World:
         told = (len(self.accepted), sum(self.ended.values()), sum(self.starts.values()))
         return (*sorted(entries), *sorted(messages), *books, *dead, *told)
 
-    # -- what really happened, whatever its caller was told --
+    # -- what really happened, whatever its caller was answered --
     def _watch(self, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
         if name == "put_messages":
             for message, outcome in zip(arguments[0], answer, strict=True):

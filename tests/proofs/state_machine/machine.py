@@ -37,7 +37,7 @@ class QueueMachine(Senders, Workers, Operators):
 
     @invariant()
     def everything_is_where_it_should_be(self) -> None:
-        """Each unfinished message has exactly one entry, as the reference has it; each dead one its letter."""
+        """Each unfinished message has exactly one entry, as the reference has it; each dead one its dead letter."""
         tried["steps"] += 1
         self._check_entries([entry for pk in self.world.queues[0].partitions() for entry in self._lanes(pk)])
         dead_letters = Counter(dead_letter.message.id for dead_letter in self.dead_letters())

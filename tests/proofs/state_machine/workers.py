@@ -107,7 +107,7 @@ class Workers(Driver):
         elif mine or (hand.life.end is MessageStatus.DONE and not cached and hand.entry.until > self.world.now):
             assert error is None or isinstance(error, StaleClaim)
         else:
-            assert isinstance(error, StaleClaim), f"a stale ack was told {error!r}"
+            assert isinstance(error, StaleClaim), f"a stale ack was answered {error!r}"
 
     @held
     @rule(process=processes, pick=picks, delay=st.none() | delays)

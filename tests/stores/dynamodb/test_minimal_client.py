@@ -31,7 +31,7 @@ def client(engine_url: str) -> Iterator[MinimalClient]:
 
 # -- a rude server -------------------------------------------------------------------------------------------------
 class Server:
-    """Answers each connection as told, one request each."""
+    """Answers each connection as planned, one request each."""
 
     def __init__(self, answer: Callable[[socket.socket], None]) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
