@@ -11,6 +11,7 @@ from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue, enqueue_all
 from millrace.engine.finish import ack
 from millrace.model.message import Draft
+from millrace.model.queue_state import BreakerState
 from tests.admin.calling import Caller, bury
 from tests.conftest import Clock
 
@@ -100,3 +101,14 @@ def test_a_token_for_several_tenants_names_the_one_it_means(call: Caller, servic
         call.tenant,
         f"{call.tenant}-b",
     ]
+
+
+def test_a_breaker_is_shown_in_words_and_can_be_reset(call: Caller, service: AdminService) -> None:
+    queue = service.queue(call.tenant, "Jobs")
+    queue.store.set_breaker(queue.state(fresh=True), "http:down", BreakerState(queue.now() + 12_000, 2))
+    queue.state(fresh=True)
+    (shown,) = call.ok("GET", "/admin/queues/Jobs")["breakers"]
+    assert (shown["target"], shown["failed_probes"]) == ("http:down", 2)
+    assert shown["says"] == "standing still because http:down is down, next look in 12 s"
+    assert call("POST", "/admin/queues/Jobs/breakers/reset", {"target": "http:other"}).status == 404
+    assert call.ok("POST", "/admin/queues/Jobs/breakers/reset", {"target": "http:down"})["breakers"] == []

@@ -7,12 +7,13 @@ import pytest
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue, enqueue_all
 from millrace.engine.finish import RunFailure, ack, nack
-from millrace.engine.operate import break_claim, purge_page
+from millrace.engine.operate import break_claim, purge_page, reset_breaker
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, status
 from millrace.model.errors import NotFound, StaleClaim
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Idempotency, Jitter, RetryPolicy
+from millrace.model.queue_state import BreakerState
 from tests.conftest import Bench
 from tests.engine.steps import only, put_one
 
@@ -76,3 +77,16 @@ def test_purging_a_queue_leaves_what_is_held_and_a_trace_of_the_rest(bench: Benc
     assert ack(queue, [c.entry for c in held]) == [None] * 3
     queue.runtime.credits.give_back()
     assert queue.state(fresh=True).depth == 0
+
+
+def test_an_operator_closes_one_breaker_or_all(bench: Bench) -> None:
+    queue = bench.queue()
+    for target in ("http:a", "http:b", "http:c"):
+        queue.store.set_breaker(queue.state(fresh=True), target, BreakerState(bench.clock() + 5_000))
+    assert reset_breaker(queue, "http:b") == ("http:b",)
+    assert sorted(queue.state().breakers) == ["http:a", "http:c"]
+    with pytest.raises(NotFound, match="http:b"):
+        reset_breaker(queue, "http:b")
+    assert reset_breaker(queue) == ("http:a", "http:c")
+    assert queue.state().breakers == {}
+    assert reset_breaker(queue) == ()

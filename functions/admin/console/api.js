@@ -62,6 +62,7 @@ export const api = {
   },
   pause: (name) => json("POST", `${queue(name)}/pause`),
   resume: (name) => json("POST", `${queue(name)}/resume`),
+  resetBreakers: (name) => json("POST", `${queue(name)}/breakers/reset`, { body: {} }),
   release: (name, id) => json("POST", `${queue(name)}/messages/${encodeURIComponent(id)}/release`),
   replay: (name, deadLetter) => json("POST", `${queue(name)}/dead-letters/${deadLetter}/replay`, { headers: key() }),
   purge: (name, deadLetter) => json("DELETE", `${queue(name)}/dead-letters/${deadLetter}`),

@@ -203,7 +203,7 @@ export function progress(job) {
 export function tones(queue) {
   const marks = [];
   if (queue.paused) marks.push(badge("paused", "warn"));
-  for (const breaker of queue.breakers) marks.push(badge(`breaker open: ${breaker.target}`, "bad"));
+  for (const breaker of queue.breakers) marks.push(badge(breaker.says, "bad"));
   if (queue.depth >= queue.max_depth) marks.push(badge("full", "bad"));
   else if (queue.depth >= 0.8 * queue.max_depth) marks.push(badge("nearly full", "warn"));
   if (queue.paced_until) marks.push(badge("at its rate", ""));

@@ -14,6 +14,10 @@ const PAGE = 50;
 export function queueView(main, name, tab) {
   const marks = h("span", { class: "marks" });
   const hold = button("Pause", () => toggle());
+  const reset = button("Call again now", async () => {
+    try { show(await api.resetBreakers(name)); toast("The targets are called again."); } catch (error) { toast(error.message, "bad"); }
+  });
+  reset.hidden = true; // unless a target is down
   hold.disabled = true; // until it is known which of the two it does
   let busy = false;
   const numbers = h("dl", { class: "tiles" });
@@ -26,7 +30,7 @@ export function queueView(main, name, tab) {
     async (confirm) => { await api.startJob(name, { kind: "purge_queue", confirm }); location.hash = to.queue(name, "jobs"); }), "quiet danger-text");
   fill(main,
     h("nav", { class: "crumbs", "aria-label": "Breadcrumb" }, link("#/", "Queues"), " / ", h("span", {}, name)),
-    h("div", { class: "head" }, h("h1", { tabindex: "-1" }, name), marks, h("span", { class: "grow" }), hold, purge),
+    h("div", { class: "head" }, h("h1", { tabindex: "-1" }, name), marks, h("span", { class: "grow" }), reset, hold, purge),
     numbers, tabs(name, tab), panel);
   async function toggle() {
     hold.disabled = busy = true;
@@ -61,6 +65,7 @@ export function queueView(main, name, tab) {
     depth.draw(seen(name).map((s) => s.depth));
     done.draw(seen(name).map((s) => s.rate));
     fill(marks, tones(found), found.paused && h("small", { class: "muted" }, `by ${found.paused_by}`));
+    reset.hidden = found.breakers.length === 0;
     say(hold, found.paused ? "Resume" : "Pause");
     hold.disabled = busy;
     if (tab === "definition" && !panel.childElementCount) fill(panel, definition(queue));

@@ -9,9 +9,9 @@ from millrace.admin.audit import audited
 from millrace.admin.service import AdminService
 from millrace.definitions.explain import describe_wait, limits, timetable
 from millrace.engine.inspect import LANES, list_claims, list_entries, stats
-from millrace.engine.operate import break_claim, pause, resume
+from millrace.engine.operate import break_claim, pause, reset_breaker, resume
 from millrace.engine.queue import Queue
-from millrace.http.fields import Schema, Text, rfc3339
+from millrace.http.fields import Record, Schema, Text, rfc3339
 from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse
 from millrace.http.routes import Route, RouteReply
@@ -34,6 +34,7 @@ from millrace.http.schemas import (
 )
 from millrace.model.errors import NotFound
 from millrace.model.queue_spec import Ordering
+from millrace.model.queue_state import BreakerState
 from millrace.model.tokens import Scope
 
 
@@ -80,13 +81,23 @@ def show_stats(service: AdminService, queue: Queue) -> JsonObject:
         "paused": found.paused,
         "paused_at": rfc3339(state.paused_at),
         "paused_by": state.paused_by if found.paused else "",
-        "breakers": [{"target": t, "until": rfc3339(o.until), "failed_probes": o.level} for t, o in breakers],
+        "breakers": [_show_breaker(target, breaker, now) for target, breaker in breakers],
         "rate_per_second": spec.rate_per_second,
         "paced_until": rfc3339(state.pace_at) if state.pace_at > now else None,
         "max_concurrency": spec.max_concurrency,
         "exact": found.exact,
         "by_project": {project: count for project, count in sorted(found.by_project.items()) if project},
         "totals": dict(found.totals),
+    }
+
+
+def _show_breaker(target: str, breaker: BreakerState, now: int) -> JsonObject:
+    wait_s = max(0, -(-(breaker.until - now) // 1000))
+    return {
+        "target": target,
+        "until": rfc3339(breaker.until),
+        "failed_probes": breaker.level,
+        "says": f"standing still because {target} is down, next look {f'in {wait_s} s' if wait_s else 'now'}",
     }
 
 
@@ -112,6 +123,13 @@ def resume_queue(service: AdminService, request: ApiRequest) -> HttpResponse:
     """Hand out messages again."""
     queue = service.queue_of(request)
     resume(queue, request.principal.name)
+    return HttpResponse(200, show_stats(service, queue))
+
+
+def reset_breakers(service: AdminService, request: ApiRequest) -> HttpResponse:
+    """Call a target again that is held to be down, or all of them."""
+    queue = service.queue_of(request)
+    reset_breaker(queue, request.body.get("target"))
     return HttpResponse(200, show_stats(service, queue))
 
 
@@ -148,7 +166,17 @@ _STATS_MEMBERS: dict[str, Schema] = {
     "paused": flag(),
     "paused_at": time(null=True),
     "paused_by": text(),
-    "breakers": list_of(record("Breaker", {"target": text(), "until": time(null=True), "failed_probes": number()})),
+    "breakers": list_of(
+        record(
+            "Breaker",
+            {
+                "target": text("A target that is down."),
+                "until": time("The next probe.", null=True),
+                "failed_probes": number(),
+                "says": text("The same in words."),
+            },
+        )
+    ),
     "rate_per_second": {"type": ["number", "null"], "description": "Starts a second over all workers."},
     "paced_until": time("The rate is used up until then.", null=True),
     "max_concurrency": number(),
@@ -164,6 +192,11 @@ _DETAILS = record(
         "definition": list_of(record("Setting", {"name": text(), "says": text()})),
         "retries": list_of(record("Retry", {"attempt": number(), "wait": text()})),
     },
+)
+_RESET = Record(
+    {"target": Text(2_048, 1, meaning="As `breakers` names it; all of the queue's unless given.")},
+    name="ResetBreakers",
+    example={"target": "http:https://example.com/hook"},
 )
 _UNKNOWN = ("unknown_queue",)
 _LISTED = ("invalid_cursor", *_UNKNOWN)
@@ -196,6 +229,10 @@ ROUTES: tuple[Route[AdminService], ...] = (
             RouteReply("The queue is paused.", _STATS), *_UNKNOWN),
     _change(f"{_PATH}/resume", "resume_queue", "Resume a paused queue.", resume_queue,
             RouteReply("The queue hands out messages.", _STATS), *_UNKNOWN),
+    audited(Route("POST", f"{_PATH}/breakers/reset", "reset_breakers", "operations",
+                  "Close the circuit breaker of a target, or of all: it is called again at once.", reset_breakers,
+                  {200: RouteReply("The breakers are closed.", _STATS)}, (Scope.OPERATE,), body=_RESET,
+                  refuses=_UNKNOWN)),
     _change(f"{_PATH}/messages/{{message_id}}/release", "break_claim",
             "Take a message from whoever holds it; no attempt is charged.", break_one_claim,
             RouteReply("The claim is broken; the message can be claimed again.", OK), "stale_claim", *_UNKNOWN),

@@ -1,4 +1,4 @@
-"""Commands on queues: `queues`, `watch`, `messages`, `claims`, `pause`, `resume`."""
+"""Commands on queues: `queues`, `watch`, `messages`, `claims`, `breakers`, `pause`, `resume`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _row(queue: Mapping[str, Any]) -> dict[str, Any]:
         "oldest": f"{queue['oldest_age_ms'] / 1000:.0f} s" if queue["oldest_age_ms"] else None,
         "in_per_min": queue["arrived_per_minute"],
         "done_per_min": queue["done_per_minute"],
-        "status": "paused" if queue["paused"] else "active",
+        "status": "paused" if queue["paused"] else "target down" if queue["breakers"] else "active",
     }
 
 
@@ -132,4 +132,28 @@ def _set_paused(connection: ApiConnection, queue: str, *, paused: bool) -> None:
         print_facts({name: found[name] for name in ("name", "paused", "depth")})
 
 
-COMMANDS = (queues_command, watch_command, messages_command, claims_command, pause_command, resume_command)
+@click.command("breakers")
+@click.argument("queue")
+@click.option("--reset", metavar="TARGET", help="Close this target's breaker: it is called again at once.")
+@remote
+def breakers_command(connection: ApiConnection, queue: str, reset: str | None) -> None:
+    """List a queue's open circuit breakers: targets that are down, and when each is probed next."""
+    with connection.client() as client:
+        if reset is not None:
+            client.reset_breakers(queue, reset)
+        found = [one for one in client.queue_stats() if one["name"] == queue]
+    if not found:
+        raise click.ClickException(f"There is no queue {queue!r}.")
+    breakers = found[0]["breakers"]
+    print_json(breakers) if connection.as_json else print_table(("target", "until", "failed_probes", "says"), breakers)
+
+
+COMMANDS = (
+    queues_command,
+    watch_command,
+    messages_command,
+    claims_command,
+    breakers_command,
+    pause_command,
+    resume_command,
+)

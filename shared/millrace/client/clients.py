@@ -47,6 +47,7 @@ class Calls:
     queue_stats = BoundCall(operations.queue_stats)
     listed = BoundCall(operations.listed)
     set_paused = BoundCall(operations.set_paused)
+    reset_breakers = BoundCall(operations.reset_breakers)
     dead_letter = BoundCall(operations.dead_letter)
     replay = BoundCall(operations.replay)
     purge = BoundCall(operations.purge)

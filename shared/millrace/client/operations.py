@@ -302,6 +302,13 @@ def set_paused(side: Side, queue: str, *, paused: bool) -> Steps[Mapping[str, An
     return found
 
 
+def reset_breakers(side: Side, queue: str, target: str | None = None) -> Steps[Mapping[str, Any]]:
+    """Close the circuit breaker of a target, or all of a queue's: its numbers afterwards."""
+    asked = {} if target is None else {"target": target}
+    found: Mapping[str, Any] = yield from call(side, "POST", _admin(queue, "breakers", "reset"), asked)
+    return found
+
+
 def dead_letter(side: Side, queue: str, dead_letter_id: str) -> Steps[Mapping[str, Any]]:
     """One dead letter with its history and body."""
     found: Mapping[str, Any] = yield from call(side, "GET", _admin(queue, "dead-letters", dead_letter_id))

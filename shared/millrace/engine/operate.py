@@ -1,4 +1,4 @@
-"""What an operator does to a queue: pause, resume, break a claim, purge."""
+"""What an operator does to a queue: pause, resume, break a claim, reset a breaker, purge."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from millrace.model.queue_state import QueueState
 from millrace.stores.interface import Applied
 
 PURGE_PAGE = 25
+#: Tries to close a breaker that workers change at the same time.
+RESET_TRIES = 4
 #: A purge holds what it removes for this long: enough for one page.
 PURGE_LEASE_MS = 30_000
 
@@ -56,6 +58,24 @@ def break_claim(queue: Queue, message_id: str) -> None:
     if error:
         raise error
     queue.record(HistoryEvent.RELEASED, [entry])
+
+
+def reset_breaker(queue: Queue, target: str | None = None) -> tuple[str, ...]:
+    """Close a target's circuit breaker, or all of the queue's: what was closed. Workers call the target again at once.
+
+    Raises NotFound where the target's breaker is not open.
+    """
+    found = queue.state(fresh=True).breakers
+    if target is not None and target not in found:
+        raise NotFound("open breaker of target", target[:200])
+    closed = tuple(sorted(found)) if target is None else (target,)
+    for name in closed:
+        for _ in range(RESET_TRIES):
+            seen = queue.state(fresh=True)
+            if name not in seen.breakers or queue.store.set_breaker(seen, name, None):
+                break
+    queue.state(fresh=True)
+    return closed
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from millrace.engine.enqueue import enqueue
 from millrace.model.admin_jobs import AdminJobKind
 from millrace.model.clock import system_clock
 from millrace.model.message import Draft
+from millrace.model.queue_state import BreakerState
 from millrace.model.tokens import Scope, issue
 from millrace.signatures import Secret, preset
 from millrace.signatures.signing import sign
@@ -177,6 +178,9 @@ def play_admin(play: Play, handler: Handler) -> None:
     for path in (dead_letter, f"{dead_letter}/body"):
         call("GET", path)
     call("POST", f"{ADMIN}/dry-run", {})
+    store, seen = play.queue("Pulled").store, play.queue("Pulled").state(fresh=True)
+    store.set_breaker(seen, "http:down", BreakerState(1))
+    call("POST", f"{ADMIN}/breakers/reset", {})
     for path in (f"{ADMIN}/pause", f"{ADMIN}/resume", f"{message}/release", f"{dead_letter}/replay"):
         call("POST", path)
     call("DELETE", dead_letter)

@@ -44,7 +44,14 @@ NEVER_CALLED = {
     # A command that runs at once gets no claim, hence neither its document nor its queue.
     "Ingress": {"put_workflow_state", "get_queue_state"},
     # It serves the document that describes the admin API, and none of that API's routes.
-    "Consumer": {"delete_dead_letter", "get_entries", "mark_replayed", "read_dead_letters", "set_paused"},
+    "Consumer": {
+        "delete_dead_letter",
+        "get_entries",
+        "mark_replayed",
+        "read_dead_letters",
+        "set_breaker",
+        "set_paused",
+    },
     # Read only after a claim without an answer; `get_messages` needs the same permission.
     "Worker": {"get_entries"},
 }

@@ -72,6 +72,7 @@ ROWS: dict[str, Row] = {
     "list_claims": LOOK,
     "pause_queue": LOOK,
     "resume_queue": LOOK,
+    "reset_breakers": Row(200, 200, {}),
     "break_claim": Row(200, 404, path={"message_id": "{held_id}"}),
     "search": Row(query="q={message_id}"),
     "list_dead_letters": LOOK,
