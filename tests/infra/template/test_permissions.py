@@ -26,6 +26,7 @@ from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.dynamodb.tokens import DynamoTokens
+from millrace.worker import breaker
 from tests.conftest import WORKER
 from tests.infra.template import flows
 from tests.infra.template.cloud import BUCKET, STACK, Cloud, Need
@@ -108,6 +109,10 @@ def played(engine_url: str, definitions: Path) -> dict[str, Play]:
             }
             for variable, value in own.items():
                 patch.setenv(variable, value)
+            # A worker waits in real time for the next probe of a target that is down.
+            patch.setattr(breaker, "FIRST_MS", 20)
+            patch.setattr(breaker, "MAX_MS", 50)
+            patch.setattr(breaker, "LOOK_MS", 10)
             _play(name, plays[name])
     return plays
 
