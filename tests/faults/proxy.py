@@ -27,6 +27,7 @@ class FaultyEngine:
     def __init__(self, engine_url: str, plan: Plan) -> None:
         self.done: Counter[str] = Counter()
         self.killed: list[int] = []
+        self._kills_owed = False
         self.batches = 0
         self._plan = plan
         self._target = urlsplit(engine_url)
@@ -65,9 +66,11 @@ class FaultyEngine:
             with self._lock:
                 self.batches += 1
                 fault = self._plan(self.batches, statements)
+                if fault == "kill" or self._kills_owed:
+                    fault = "kill"
+                    self._kill_client(request)
                 self.done[fault] += 1
         if fault == "kill":
-            self._kill_client(request)
             return
         if fault == "throttled":
             answer = {"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}
@@ -104,10 +107,16 @@ class FaultyEngine:
 
     def _kill_client(self, request: BaseHTTPRequestHandler) -> None:
         """End the process at the other end of this connection, as the kernel does when memory runs out."""
-        pid = owner_of_port(request.client_address[1])
+        request.close_connection = True
+        try:
+            pid = owner_of_port(request.client_address[1])
+        except LookupError:
+            # A request of a process that an earlier kill has ended: the next one is for a living one.
+            self._kills_owed = True
+            return
         os.kill(pid, signal.SIGKILL)
         self.killed.append(pid)
-        request.close_connection = True
+        self._kills_owed = False
 
 
 def _answer(request: BaseHTTPRequestHandler, status: int, body: bytes) -> None:

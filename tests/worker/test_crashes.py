@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from infra.local.dynamodb import REGION
-from millrace.engine.queue import Queue
+from millrace.engine.queue import Queue, Runtime
 from millrace.engine.status import MessageStatus, status
+from millrace.model.clock import system_clock
 from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.memory.queue import MemoryBlobs
 from millrace.worker import Context, Worker, WorkerSettings
 from tests.worker.conftest import put
-from tests.worker.crashing_worker import crashing_queue
+from tests.worker.crashing_worker import LEASE_S, crashing_queue
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,14 +48,15 @@ def start_crashing(point: str, url: str, tables: TableNames, tenant: str) -> sub
 
 
 def recover(queue: Queue) -> list[tuple[int, int]]:
-    """Another worker, patient enough for the lease to run out; the attempt and version of each run."""
+    """Another worker, by whose clock the lease has run out; the attempt and version of each run."""
     runs: list[tuple[int, int]] = []
+    later = Runtime(queue.store, MemoryBlobs(), clock=lambda: system_clock() + int(LEASE_S * 1000) + 1)
 
     def handle(context: Context) -> bytes:
         runs.append((context.attempt, context.version))
         return b"by the other"
 
-    Worker(queue, handle, settings=WorkerSettings(patience_ms=20_000, poll_ms=20)).run()
+    Worker(later.queue(queue.tenant, queue.spec), handle, settings=WorkerSettings(patience_ms=0)).run()
     return runs
 
 
@@ -87,9 +90,11 @@ def test_a_worker_frozen_past_its_lease_wakes_up_stale(
     receipt = put(queue)
     process = start_crashing(point, engine_url, tables, queue.tenant)
     os.waitpid(process.pid, os.WUNTRACED)
-    assert recover(queue) == [(2, 2)]
-    process.send_signal(signal.SIGCONT)
-    shown, _ = process.communicate(timeout=120)
+    try:
+        assert recover(queue) == [(2, 2)]
+    finally:
+        process.send_signal(signal.SIGCONT)
+        shown, _ = process.communicate(timeout=120)
     counts = json.loads(shown)
     assert (counts.get("stale"), counts.get("done", 0)) == (1, 0)
     found = status(queue, receipt.message_id)
