@@ -20,9 +20,10 @@ def stack(engine_url: str, tables: TableNames, tenant: str, monkeypatch: pytest.
         yield stack
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Headless Chromium, started once a run."""
+    """Headless Chromium, started once a file."""
+    # Playwright keeps an event loop running in this thread: it must end before other files run asyncio.
     sync_api = pytest.importorskip("playwright.sync_api", reason="the console was NOT driven: no Playwright here")
     found = find_browser()
     if found is None:
