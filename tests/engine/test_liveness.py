@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sortedcontainers import SortedDict  # type: ignore[import-untyped]
 
+from millrace.engine import poll
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
 from millrace.engine.finish import release
@@ -209,6 +210,25 @@ def test_a_ready_key_is_found_behind_many_that_back_off(
         if claimed.claims:
             break
         assert claimed.next_at == clock(), "there is more to see now: the worker must not go idle"
+    assert [held.message.idempotency_key for held in claimed.claims] == ["healthy"]
+
+
+def test_a_poll_that_reaches_its_bound_says_that_there_is_more_and_goes_on(
+    store: TestStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poll, "STEPS", 1)
+    queue = queue_on(store, clock, ordering=Ordering.PER_KEY)
+    for number in range(200):
+        send(queue, f"{number}", key=f"key{number}")
+    for place, entry in list(store.entries.items()):
+        store.entries[place] = replace(entry, due=clock() + HOUR)
+    send(queue, "healthy", key="healthy")
+    empty = 0
+    while not (claimed := claim(queue, owner="w")).claims:
+        empty += 1
+        assert claimed.next_at == clock(), "there is more to see now: the worker must not go idle"
+        assert empty < 250, "a poll goes on where the last one stopped"
+    assert empty > 0, "one read of one key cannot have seen them all"
     assert [held.message.idempotency_key for held in claimed.claims] == ["healthy"]
 
 
