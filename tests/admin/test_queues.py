@@ -10,6 +10,7 @@ from millrace.admin.service import AdminService
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue, enqueue_all
 from millrace.engine.finish import ack
+from millrace.http.fields import rfc3339
 from millrace.model.message import Draft
 from millrace.model.queue_state import BreakerState
 from tests.admin.calling import Caller, bury
@@ -105,10 +106,12 @@ def test_a_token_for_several_tenants_names_the_one_it_means(call: Caller, servic
 
 def test_a_breaker_is_shown_in_words_and_can_be_reset(call: Caller, service: AdminService) -> None:
     queue = service.queue(call.tenant, "Jobs")
-    queue.store.set_breaker(queue.state(fresh=True), "http:down", BreakerState(queue.now() + 12_000, 2))
+    opened = BreakerState(queue.now() + 12_000, 2, since=queue.now() - 190_000)
+    queue.store.set_breaker(queue.state(fresh=True), "http:down", opened)
     queue.state(fresh=True)
     (shown,) = call.ok("GET", "/admin/queues/Jobs")["breakers"]
     assert (shown["target"], shown["failed_probes"]) == ("http:down", 2)
-    assert shown["says"] == "standing still because http:down is down, next look in 12 s"
+    assert (shown["since"], shown["until"]) == (rfc3339(opened.since), rfc3339(opened.until))
+    assert shown["says"] == "standing still because http:down is down for 3 min 10 s, next look in 12 s"
     assert call("POST", "/admin/queues/Jobs/breakers/reset", {"target": "http:other"}).status == 404
     assert call.ok("POST", "/admin/queues/Jobs/breakers/reset", {"target": "http:down"})["breakers"] == []

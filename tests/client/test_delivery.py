@@ -12,6 +12,17 @@ from millrace.client import (
 from tests.pull.virtual_time import VirtualTime
 
 
+def test_a_delivery_goes_on_with_the_handle_of_its_extended_claim(client: Client, time: VirtualTime) -> None:
+    """So that an ack whose answer was lost is recognised for as long as the claim is held."""
+    client.enqueue("Forgetful", 1)
+    (job,) = client.dequeue("Forgetful", lease_ms=5_000)
+    until = job.extend(60_000)
+    assert job.message.lease_until == until
+    time.forward(30_000)
+    job.ack()
+    job.ack()
+
+
 def test_a_stale_claim_names_the_current_version(client: Client, time: VirtualTime) -> None:
     client.enqueue("Jobs", 1)
     (stale,) = client.dequeue("Jobs", lease_ms=1_000)

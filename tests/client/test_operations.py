@@ -12,7 +12,10 @@ from millrace.client import (
     Client,
     EnqueueReceipt,
     NewMessage,
+    ResourceNotFound,
 )
+from millrace.model.queue_state import BreakerState
+from millrace.pull.service import PullService
 from tests.client.conftest import Pauses, Wire
 
 
@@ -60,6 +63,17 @@ def test_large_bodies_are_fetched_part_by_part(client: Client) -> None:
 def test_an_empty_body_is_read_too(client: Client) -> None:
     receipt = client.enqueue("Jobs", b"")
     assert client.read_body("Jobs", receipt.message_id) == b""
+
+
+def test_breakers_are_reset_one_by_one_or_all_at_once(client: Client, service: PullService, wire: Wire) -> None:
+    queue = service.queue(wire.tenant, "Jobs")
+    for target in ("http:a", "http:b", "http:c"):
+        queue.store.set_breaker(queue.state(fresh=True), target, BreakerState(queue.now() + 5_000, since=queue.now()))
+    with pytest.raises(ResourceNotFound):
+        client.reset_breakers("Jobs", "http:other")
+    assert [one["target"] for one in client.reset_breakers("Jobs", "http:b")["breakers"]] == ["http:a", "http:c"]
+    assert client.reset_breakers("Jobs")["breakers"] == []
+    assert client.reset_breakers("Jobs")["breakers"] == [], "with none open there is nothing to do"
 
 
 def test_operators_calls(client: Client) -> None:

@@ -28,7 +28,8 @@ def test_two_processes_read_each_others_claims() -> None:
     queue = one.queue("acme", "Jobs")
     enqueue(queue, Draft(b"1"))
     (held,) = claim(queue, owner="w").claims
-    assert other.handles.read(other.queue("acme", "Jobs"), one.handles.write(queue, held)).entry.id == held.entry.id
+    handle = one.handles.write(queue, held.entry, held.lost)
+    assert other.handles.read(other.queue("acme", "Jobs"), handle).entry.id == held.entry.id
 
 
 def test_waiting_consumers_hear_of_their_own_queue() -> None:

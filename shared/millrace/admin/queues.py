@@ -7,7 +7,7 @@ from typing import Any
 
 from millrace.admin.audit import audited
 from millrace.admin.service import AdminService
-from millrace.definitions.explain import describe_wait, limits, timetable
+from millrace.definitions.explain import describe_wait, in_words, limits, timetable
 from millrace.engine.inspect import LANES, list_claims, list_entries, stats
 from millrace.engine.operate import break_claim, pause, reset_breaker, resume
 from millrace.engine.queue import Queue
@@ -93,11 +93,13 @@ def show_stats(service: AdminService, queue: Queue) -> JsonObject:
 
 def _show_breaker(target: str, breaker: BreakerState, now: int) -> JsonObject:
     wait_s = max(0, -(-(breaker.until - now) // 1000))
+    since = f" for {in_words(max(1, (now - breaker.since) // 1000) * 1000)}" if breaker.since else ""
     return {
         "target": target,
+        "since": rfc3339(breaker.since),
         "until": rfc3339(breaker.until),
         "failed_probes": breaker.level,
-        "says": f"standing still because {target} is down, next look {f'in {wait_s} s' if wait_s else 'now'}",
+        "says": f"standing still because {target} is down{since}, next look {f'in {wait_s} s' if wait_s else 'now'}",
     }
 
 
@@ -171,6 +173,7 @@ _STATS_MEMBERS: dict[str, Schema] = {
             "Breaker",
             {
                 "target": text("A target that is down."),
+                "since": time("When its breaker opened.", null=True),
                 "until": time("The next probe.", null=True),
                 "failed_probes": number(),
                 "says": text("The same in words."),

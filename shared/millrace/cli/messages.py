@@ -164,8 +164,8 @@ def release_command(connection: ApiConnection, claim: str, queue: str) -> None:
 def extend_command(connection: ApiConnection, claim: str, queue: str, lease: float | None) -> None:
     """Hold a claim for longer."""
     with connection.client() as client:
-        until = client.extend(queue, claim, _seconds(lease))
-    _say(connection, {"lease_until": until.isoformat()})
+        extended = client.extend(queue, claim, _seconds(lease))
+    _say(connection, {"lease_until": extended.until.isoformat()})
 
 
 @click.command("status")

@@ -135,17 +135,21 @@ def _set_paused(connection: ApiConnection, queue: str, *, paused: bool) -> None:
 @click.command("breakers")
 @click.argument("queue")
 @click.option("--reset", metavar="TARGET", help="Close this target's breaker: it is called again at once.")
+@click.option("--reset-all", is_flag=True, help="Close every breaker of the queue.")
 @remote
-def breakers_command(connection: ApiConnection, queue: str, reset: str | None) -> None:
-    """List a queue's open circuit breakers: targets that are down, and when each is probed next."""
+def breakers_command(connection: ApiConnection, queue: str, *, reset: str | None, reset_all: bool) -> None:
+    """List a queue's open circuit breakers: targets that are down, since when, and when each is probed next."""
+    if reset is not None and reset_all:
+        raise click.UsageError("--reset TARGET and --reset-all exclude each other: give one of them.")
     with connection.client() as client:
-        if reset is not None:
+        if reset is not None or reset_all:
             client.reset_breakers(queue, reset)
         found = [one for one in client.queue_stats() if one["name"] == queue]
     if not found:
         raise click.ClickException(f"There is no queue {queue!r}.")
     breakers = found[0]["breakers"]
-    print_json(breakers) if connection.as_json else print_table(("target", "until", "failed_probes", "says"), breakers)
+    columns = ("target", "since", "until", "failed_probes", "says")
+    print_json(breakers) if connection.as_json else print_table(columns, breakers)
 
 
 COMMANDS = (

@@ -23,7 +23,7 @@ from millrace.client.errors import (
     StateConflict,
     Unreachable,
 )
-from millrace.client.model import ClaimedMessage, EnqueueReceipt, Nacked, NewMessage, VersionedState
+from millrace.client.model import ClaimedMessage, EnqueueReceipt, ExtendedClaim, Nacked, NewMessage, VersionedState
 from millrace.client.steps import Retries
 from millrace.model.cursor import Page
 
@@ -40,6 +40,7 @@ __all__ = [
     "Consumer",
     "Delivery",
     "EnqueueReceipt",
+    "ExtendedClaim",
     "Hooks",
     "Nacked",
     "NewMessage",

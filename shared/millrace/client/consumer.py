@@ -27,7 +27,8 @@ from typing import Any
 
 from millrace.client.clients import Client
 from millrace.client.delivery import Delivery
-from millrace.client.errors import CallFailed, ClaimLost, RequestRefused
+from millrace.client.errors import CallFailed, ClaimLost
+from millrace.client.model import ExtendedClaim
 from millrace.model.clock import Chance, system_chance
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,12 @@ WAIT_MS = 10_000
 IDLE_S = 1.0
 FIRST_RESTART_S, MAX_RESTART_S = 0.5, 30.0
 BATCH = 100
+#: A message and the version of its claim: these stay when its handle is renewed.
+ClaimIdentity = tuple[str, int]
+
+
+def _identity(job: Delivery) -> ClaimIdentity:
+    return job.message.message_id, job.message.version
 
 
 def _spawn(name: str, target: Callable[..., None], *args: Any) -> threading.Thread:
@@ -79,8 +86,8 @@ class _Shared:
     changed: threading.Condition
     stopping: bool = False
     free: int = 0
-    held: dict[str, Delivery] = field(default_factory=dict)
-    beats: dict[str, float] = field(default_factory=dict)  #: when each claim is due for a heartbeat
+    held: dict[ClaimIdentity, Delivery] = field(default_factory=dict)
+    beats: dict[ClaimIdentity, float] = field(default_factory=dict)  #: when each claim is due for a heartbeat
 
 
 class Consumer:
@@ -229,8 +236,8 @@ class Consumer:
     # -- working ------------------------------------------------------------------------------------------------
     def _take(self, job: Delivery) -> None:
         with self._shared.changed:
-            self._shared.held[job.message.claim] = job
-            self._shared.beats[job.message.claim] = self._clock() + job.message.lease_ms / 1000 / BEATS
+            self._shared.held[_identity(job)] = job
+            self._shared.beats[_identity(job)] = self._clock() + job.message.lease_ms / 1000 / BEATS
             self._shared.changed.notify_all()
 
     def _work(self, handler: ConsumerHandler, job: Delivery) -> None:
@@ -242,8 +249,8 @@ class Consumer:
             self._handle(handler, job)
         finally:
             with self._shared.changed:
-                self._shared.held.pop(job.message.claim, None)
-                self._shared.beats.pop(job.message.claim, None)
+                self._shared.held.pop(_identity(job), None)
+                self._shared.beats.pop(_identity(job), None)
                 self._shared.free += 1
                 self._shared.changed.notify_all()
 
@@ -294,7 +301,7 @@ class Consumer:
                     shared.changed.wait(None if first is None else max(first - now, 0.001))
                     continue
                 for job in due:
-                    shared.beats[job.message.claim] = now + job.message.lease_ms / 1000 / BEATS
+                    shared.beats[_identity(job)] = now + job.message.lease_ms / 1000 / BEATS
             for queue in {job.message.queue for job in due}:
                 self._extend(queue, [job for job in due if job.message.queue == queue][:BATCH])
 
@@ -305,9 +312,11 @@ class Consumer:
             log.warning("heartbeat failed: %s", error, extra={"action": "heartbeat_failed", "queue": queue})
             return
         for job, answer in zip(jobs, answers, strict=True):
-            if isinstance(answer, RequestRefused) and not job.finished:
+            if isinstance(answer, ExtendedClaim):
+                job.renew(answer)
+            elif not job.finished:
                 with self._shared.changed:
-                    self._shared.beats.pop(job.message.claim, None)
+                    self._shared.beats.pop(_identity(job), None)
                 self._lost(job)
 
     def _hook(self, hook: Callable[..., None], *args: Any) -> None:

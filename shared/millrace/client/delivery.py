@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from millrace.client import operations
 from millrace.client.errors import CallFailed, ClaimLost
-from millrace.client.model import ClaimedMessage, Nacked, VersionedState
+from millrace.client.model import ClaimedMessage, ExtendedClaim, Nacked, VersionedState
 from millrace.client.steps import Steps
 from millrace.client.transport import AsyncSide, BoundCall, Side, Stream, SyncSide
 
@@ -32,6 +33,10 @@ class DeliveryState(Side):
 
     def json(self) -> Any:
         return json.loads(self.body)
+
+    def renew(self, extended: ExtendedClaim) -> None:
+        """Go on with the handle of an extended claim: it tells a late ack of its own from a stale one for longer."""
+        self.message = replace(self.message, claim=extended.claim, lease_until=extended.until)
 
     def _take(self, message: ClaimedMessage) -> None:
         self.message = message
@@ -70,11 +75,11 @@ def _release(delivery: DeliveryState) -> Steps[None]:
 
 def _extend(delivery: DeliveryState, lease_ms: int | None = None) -> Steps[datetime]:
     """Held for longer: until when."""
-    return (
-        yield from operations.extend(
-            delivery, delivery.message.queue, delivery.message.claim, lease_ms or delivery.message.lease_ms
-        )
+    extended = yield from operations.extend(
+        delivery, delivery.message.queue, delivery.message.claim, lease_ms or delivery.message.lease_ms
     )
+    delivery.renew(extended)
+    return extended.until
 
 
 def _read_state(delivery: DeliveryState) -> Steps[Any]:

@@ -84,6 +84,18 @@ class ClaimedMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class ExtendedClaim:
+    """A claim that is held for longer."""
+
+    claim: str  #: the handle to use from now on; the one before still works
+    until: datetime
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> ExtendedClaim:
+        return cls(found["claim"], datetime.fromisoformat(found["lease_until"]))
+
+
+@dataclass(frozen=True, slots=True)
 class Nacked:
     """What becomes of a message whose run failed."""
 

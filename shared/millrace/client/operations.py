@@ -11,7 +11,15 @@ from datetime import datetime
 from typing import Any
 
 from millrace.client.errors import RequestRefused, refusal_from
-from millrace.client.model import ClaimedMessage, EnqueueReceipt, Nacked, NewMessage, VersionedState, time_of
+from millrace.client.model import (
+    ClaimedMessage,
+    EnqueueReceipt,
+    ExtendedClaim,
+    Nacked,
+    NewMessage,
+    VersionedState,
+    time_of,
+)
 from millrace.client.steps import Reply, Send, Steps, exchange
 from millrace.client.transport import Side
 from millrace.model.cursor import Page
@@ -201,21 +209,20 @@ def release(side: Side, queue: str, claim: str) -> Steps[None]:
     yield from call(side, "POST", _queue(queue, "release"), {"claim": claim}, done_when_repeated=STALE)
 
 
-def extend(side: Side, queue: str, claim: str, lease_ms: int | None = None) -> Steps[datetime]:
-    """Hold a claim for longer: until when. Raises ClaimLost."""
+def extend(side: Side, queue: str, claim: str, lease_ms: int | None = None) -> Steps[ExtendedClaim]:
+    """Hold a claim for longer: until when, and its new handle. Raises ClaimLost."""
     asked = {"claim": claim} if lease_ms is None else {"claim": claim, "lease_ms": lease_ms}
     found = yield from call(side, "POST", _queue(queue, "extend"), asked)
-    return datetime.fromisoformat(found["lease_until"])
+    return ExtendedClaim.of(found)
 
 
-def extend_all(side: Side, queue: str, claims: Sequence[tuple[str, int]]) -> Steps[list[datetime | RequestRefused]]:
+def extend_all(
+    side: Side, queue: str, claims: Sequence[tuple[str, int]]
+) -> Steps[list[ExtendedClaim | RequestRefused]]:
     """Hold up to a hundred claims for longer, each with its lease: until when, or why not."""
     items = [{"claim": claim, "lease_ms": lease_ms} for claim, lease_ms in claims]
     found = yield from call(side, "POST", _queue(queue, "extend", "batch"), {"items": items})
-    return [
-        line if isinstance(line, RequestRefused) else datetime.fromisoformat(line["lease_until"])
-        for line in _lines(found)
-    ]
+    return [line if isinstance(line, RequestRefused) else ExtendedClaim.of(line) for line in _lines(found)]
 
 
 def read_state(side: Side, queue: str, claim: str) -> Steps[VersionedState]:

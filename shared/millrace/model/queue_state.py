@@ -25,6 +25,7 @@ class BreakerState:
 
     until: int  #: no message is tried on it before this
     level: int = 0  #: probes that failed since it opened
+    since: int = 0  #: when it opened
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Claims as remote workers hold them: an opaque, sealed text that carries all that finishing needs.
 
 A handle says where the entry lies, so ack, extend and release need no look-up. The token in it is the fence; the
-lease's end in it (of the dequeue, not of a later extend) tells an ack that was answered late from a stale one. The
-seal binds it to its tenant and queue: without it a holder could write another message's id beside its own token,
+lease's end in it tells an ack that was answered late from a stale one, so an extend answers with a new handle. The seal
+binds it to its tenant and queue: without it a holder could write another message's id beside its own token,
 and reach what that message's consumer keeps.
 """
 
@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
-from millrace.engine.claim import Claim
 from millrace.engine.queue import Queue
 from millrace.http.problems import InvalidClaim
 from millrace.model.keys import partition
@@ -44,8 +43,7 @@ class Handles:
         self._ask = key
         self._key: bytes | None = None
 
-    def write(self, queue: Queue, claim: Claim) -> str:
-        entry, lost = claim.entry, claim.lost
+    def write(self, queue: Queue, entry: Entry, lost: Attempt | None) -> str:
         shard = int(entry.place.pk.rsplit("#", 1)[1])
         carried = [
             *(shard, entry.place.sk, entry.id, entry.nonce, entry.token, entry.version),

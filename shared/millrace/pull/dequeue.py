@@ -132,7 +132,7 @@ class _Answer:
         shown: list[dict[str, Any]] = []
         for held in claims:
             delivery = {
-                "claim": self._service.handles.write(self._queue, held),
+                "claim": self._service.handles.write(self._queue, held.entry, held.lost),
                 "attempt": held.attempt,
                 **show_entry(held.entry),
                 **show_message(held.message),

@@ -103,20 +103,21 @@ def release_all(service: PullService, queue: Queue, finishes: Sequence[Finish]) 
     return [error or _done(finish) for finish, error in zip(finishes, errors, strict=True)]
 
 
-def extend_all(_service: PullService, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
-    """Those that ask for the same lease go together."""
+def extend_all(service: PullService, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
+    """Those that ask for the same lease go together. Each answer has a handle that knows the new end of the lease."""
     outcomes: dict[int, FinishResult] = {}
     for lease_ms in {finish.given.get("lease_ms") for finish in finishes}:
         numbers = [n for n, finish in enumerate(finishes) if finish.given.get("lease_ms") == lease_ms]
         for n, extended in zip(numbers, extend(queue, [finishes[n].entry for n in numbers], lease_ms), strict=True):
-            outcomes[n] = _extended(finishes[n], extended)
+            outcomes[n] = _extended(service, queue, finishes[n], extended)
     return [outcomes[n] for n in range(len(finishes))]
 
 
-def _extended(finish: Finish, extended: Entry | MillraceError) -> FinishResult:
+def _extended(service: PullService, queue: Queue, finish: Finish, extended: Entry | MillraceError) -> FinishResult:
     if isinstance(extended, MillraceError):
         return extended
-    return {**_done(finish), "lease_until": rfc3339(extended.until)}
+    handle = service.handles.write(queue, extended, finish.held.lost)
+    return {**_done(finish), "claim": handle, "lease_until": rfc3339(extended.until)}
 
 
 def _done(finish: Finish) -> dict[str, Any]:
@@ -211,7 +212,7 @@ VERBS = (
         "Extend the lease of a claim.",
         {"lease_ms": Whole(1, MAX_LEASE_MS, "From now on; the queue's own unless given.")},
         extend_all,
-        {"lease_until": time()},
+        {"claim": text("Send this from now on; the one before still works."), "lease_until": time()},
         {"lease_ms": 60_000},
     ),
 )

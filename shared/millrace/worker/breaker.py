@@ -1,24 +1,25 @@
 """Circuit breakers: a target that is down is probed, instead of burning every message's attempts.
 
-A breaker speaks of a *target*: it counts connection failures, time-outs, 429 and 5xx of http and lambda targets, and
-what a command itself calls `Unavailable`. Any other failure is the message's own: it is retried, charged and buried
-by the queue's timetable, and opens nothing.
+A breaker speaks of a *target*: it counts connection failures, time-outs, 429 and 5xx of http and lambda targets, a
+full queue behind a queue target, and what a command itself calls `Unavailable`. Any other failure is the message's
+own: it is retried, charged and buried by the queue's timetable, and opens nothing.
 
 closed    everything goes through. FAILURES outages in a row, with no other answer in between, open it.
 open      nothing is claimed for the target until the next probe; what was claimed before is put back without a call.
 half-open one message, over all workers of the queue, goes through as a probe: the one that was tried least. Any answer
           closes the breaker; another outage waits twice as long, up to MAX_MS.
 
-Every call of a target is charged when it fails, a probe too, so `max_attempts` holds whatever a breaker does. What is
-shared is one attribute of the queue's state, which every claim reads anyway: a closed breaker costs nothing, an open
-one a write a probe. Where a queue has several targets, an open breaker holds back its own target alone.
+A call that fails is charged, a probe's too, so `max_attempts` holds whatever a breaker does. A target that only says
+"later" (429, a full queue) charges nothing, to a probe neither: no run of the message failed. What is shared is one
+attribute of the queue's state, which every claim reads anyway: a closed breaker costs nothing, an open one a write a
+probe. Where a queue has several targets, an open breaker holds back its own target alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 
 from millrace.engine.queue import Queue
@@ -114,16 +115,16 @@ class Breakers:
         breaker = self._queue.state().breakers.get(target)
         if breaker is not None and probe:
             level = breaker.level + 1
-            self._write(target, lambda seen: seen and BreakerState(now + probe_wait(level), level))
+            self._write(target, lambda seen: seen and replace(seen, until=now + probe_wait(level), level=level))
         elif breaker is None and enough:
-            self._write(target, lambda seen: seen or BreakerState(now + FIRST_MS))
+            self._write(target, lambda seen: seen or BreakerState(now + FIRST_MS, since=now))
             self._changed(target, "opened")
 
     def _take_probe(self, seen: QueueState, target: str) -> bool:
         """Be the one worker that probes: the next may after the same wait again."""
         breaker = seen.breakers[target]
         until = self._queue.now() + probe_wait(breaker.level)
-        mine = self._queue.store.set_breaker(seen, target, BreakerState(until, breaker.level))
+        mine = self._queue.store.set_breaker(seen, target, replace(breaker, until=until))
         self._queue.state(fresh=True)
         return mine
 

@@ -7,15 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.engine.claim import Claim, claim
-from millrace.engine.enqueue import enqueue, enqueue_all
+from millrace.engine.claim import Claim, claim, clear_doomed
+from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
 from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release
+from millrace.engine.operate import break_claim
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.workflow_state import write_workflow_state
-from millrace.model.message import Draft
+from millrace.model.clock import DAY
+from millrace.model.keys import ready_place
+from millrace.model.message import Draft, Entry
 from millrace.model.queue_spec import Idempotency, QueueSpec, RetryPolicy
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.interface import APPLIED
 from millrace.stores.memory.queue import MemoryBlobs
 from tests.conftest import Clock
 from tests.performance.costs.meter import Meter
@@ -159,6 +163,24 @@ def burial(bench: Bench, body: bytes = SMALL) -> Cost:
     enqueue(queue, Draft(body))
     (found,) = held(queue)
     return bench.measure(1, lambda: reject(queue, found.entry, found.message, RunFailure("ValueError", "no")))
+
+
+def broken_claim(bench: Bench) -> Cost:
+    queue = bench.queue()
+    enqueue(queue, Draft(SMALL))
+    (found,) = held(queue)
+    return bench.measure(1, lambda: break_claim(queue, found.message.id))
+
+
+def orphan(bench: Bench) -> Cost:
+    """An entry whose sender died before its commit, taken out by the sweep, its claim included."""
+    queue = bench.queue()
+    place = ready_place(bench.tenant, queue.spec, key="", message_id="orphan", priority=50, order="0" * 32)
+    entry = Entry(place, "orphan", "nonce", bench.clock(), bench.clock() + DAY, 50, "correlation")
+    assert bench.store.put_entries([entry]) == [APPLIED]
+    bench.clock.forward(ORPHAN_GRACE_MS + 1)
+    queue.state(fresh=True)
+    return bench.measure(1, lambda: clear_doomed(queue, "sweep"))
 
 
 def document(bench: Bench) -> Cost:

@@ -93,6 +93,8 @@ def cost_table(bench: Bench, reading: Bench) -> str:
         ("extend", measures.extension(bench), None),
         ("release", measures.giving_back(bench), None),
         ("dead letter, below 1 KB", measures.burial(bench), None),
+        ("a claim broken by an operator", measures.broken_claim(bench), None),
+        ("an orphan taken out, its claim included", measures.orphan(bench), None),
         ("workflow state, below 1 KB", measures.document(bench), None),
         ("repeat of an idempotency key", measures.duplicate(bench), None),
         ("poll of an idle queue", measures.idle_poll(reading), measures.idle_poll(reading)),

@@ -113,6 +113,16 @@ def test_burial_costs_four_and_twice_the_dead_letter(bench: Bench) -> None:
     assert large.writes - large.accounting == 4 + 2 * 11
 
 
+def test_a_broken_claim_costs_four(bench: Bench) -> None:
+    assert measures.broken_claim(bench).writes == 4
+
+
+def test_an_orphan_costs_four_and_its_claim(bench: Bench) -> None:
+    """The entry goes and a marker takes its message's place in one transaction."""
+    cost = measures.orphan(bench)
+    assert cost.writes - cost.accounting == 1 + 4
+
+
 def test_workflow_state_costs_four(bench: Bench) -> None:
     assert measures.document(bench).writes == 4
 

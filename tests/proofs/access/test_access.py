@@ -125,7 +125,7 @@ class Deployment:
             "message_id": message_id,
             "held_id": held_id,
             "dead_letter_id": dead_letter.sk.replace("#", "."),
-            "claim": self.pull.handles.write(queue, held),
+            "claim": self.pull.handles.write(queue, held.entry, held.lost),
             "job_id": json.loads(started.body)["job_id"],
         }
 

@@ -211,7 +211,7 @@ def queue_state_of(item: Mapping[str, Any], tenant: str, queue: str) -> QueueSta
 
 
 def breaker_text(breaker: BreakerState) -> str:
-    return f"{breaker.until}/{breaker.level}"
+    return f"{breaker.until}/{breaker.level}/{breaker.since}"
 
 
 def slots_pk(tenant: str, queue: str) -> str:
