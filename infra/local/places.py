@@ -34,6 +34,18 @@ class Places:
     s3_url: str
     overrides: Mapping[str, str] = field(default_factory=dict)  #: in place of what the template gives
 
+    def tell(self, url: str) -> None:
+        """Write down where the API and its table are, for `millrace` in this folder (see `millrace.cli.local`)."""
+        table = {
+            "name": RESOURCES["QueueTable"],
+            "endpoint_url": self.dynamodb_url,
+            "region": CREDENTIALS["AWS_DEFAULT_REGION"],
+            "access_key": CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            "secret_key": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        }
+        (self.home / "url").write_text(f"{url}\n", "utf-8")
+        write_privately(self.home / "table.json", json.dumps(table, indent=2) + "\n")
+
     def environment(self, function: Function, template: Template, *, in_process: bool) -> dict[str, str]:
         """What the template gives a function, with local things in place of AWS's."""
         held = self.secrets()

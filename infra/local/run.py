@@ -232,6 +232,7 @@ def run(chosen: Options, console: Console, stopping: threading.Event) -> None:
         status.stop()
         url = f"http://127.0.0.1:{chosen.port}"
         token = development_token(places)
+        places.tell(url)
         announce(console, chosen, places, url)
         if chosen.tour and not stopping.is_set():
             take_the_tour(console, url, token, places.secrets()["PAGERDUTY_WEBHOOK_SECRET"], stopping)

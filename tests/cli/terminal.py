@@ -34,6 +34,13 @@ class Terminal:
             "MILLRACE_TOKEN": token,
         }
 
+    @classmethod
+    def bare(cls, folder: Path) -> Terminal:
+        """With nothing set."""
+        made = cls.__new__(cls)
+        made.folder, made.environment = folder, {"PATH": os.environ["PATH"], "HOME": str(folder)}
+        return made
+
     def run(
         self, *words: str, stdin: bytes | None = None, exit_code: Exit = Exit.OK
     ) -> subprocess.CompletedProcess[bytes]:

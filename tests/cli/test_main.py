@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -20,3 +23,19 @@ def test_every_command_explains_itself() -> None:
     for name, command in main.commands.items():
         assert command.help, name
         assert "Usage" in command.get_help(click.Context(command, info_name=name))
+
+
+@pytest.mark.parametrize("package", ["click", "rich", "httpx"])
+def test_a_package_that_is_not_installed_is_named_with_the_line_that_installs_it(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `pip install millrace` without the extra leaves it: what the command imports is not there."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in (package, "millrace")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(sys, "argv", ["millrace", "queues", "--token", "x", "--url", "http://127.0.0.1:9"])
+    if package == "rich":
+        monkeypatch.setattr(sys, "argv", ["millrace", "explain", "WebhookIngress"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("millrace.cli", run_name="__main__")
+    assert ended.value.code == f"Error: {package} is not installed: pip install 'millrace[cli]'"

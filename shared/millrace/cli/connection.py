@@ -17,8 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from millrace.cli.local import find_local
+
 if TYPE_CHECKING:
     from millrace.client import Client
+
+
+DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 class Exit(IntEnum):
@@ -57,23 +62,48 @@ class ApiConnection:
     @contextmanager
     def client(self) -> Iterator[Client]:
         """A client whose failures end the command with the right exit code."""
-        try:
-            from millrace.client import AccessDenied, Busy, CallFailed, ClaimLost, Client, ResourceNotFound, Unreachable
-        except ImportError as missing:
-            raise click.ClickException(f"{missing.name} is not installed: pip install 'millrace[cli]'.") from missing
+        import httpx
+
+        from millrace.client import AccessDenied, Busy, CallFailed, ClaimLost, Client, ResourceNotFound, Unreachable
+
         codes: list[tuple[type[CallFailed], Exit]] = [
             (ClaimLost, Exit.STALE),
             (ResourceNotFound, Exit.NOTHING),
             (AccessDenied, Exit.DENIED),
             (Busy, Exit.NOT_NOW),
-            (Unreachable, Exit.NOT_NOW),
         ]
         try:
             with Client(self.url, self.token, tenant=self.tenant) as client:
                 yield client
+        except (httpx.InvalidURL, UnicodeEncodeError) as error:
+            raise CliError(f"MILLRACE_URL or MILLRACE_TOKEN cannot be sent: {error}.", Exit.USAGE) from error
+        except Unreachable as error:
+            raise CliError(f"{error} {self._reach()}", Exit.NOT_NOW) from error
         except CallFailed as error:
             code = next((code for kind, code in codes if isinstance(error, kind)), Exit.FAILED)
             raise CliError(str(error), code) from error
+
+    def _reach(self) -> str:
+        """What to do where nobody answers."""
+        local = find_local()
+        if local is not None and self.url == local.url:
+            return f"{self.url} comes from {local.home}: is the local stack running? Start it with `millrace dev`."
+        return f"Is {self.url} right? Set MILLRACE_URL, or start a local stack with `millrace dev`."
+
+
+def connection_of(url: str | None, token: str | None, tenant: str | None, output: str) -> ApiConnection:
+    """What was given, else what the folder's local stack says. A local token goes to no other address."""
+    local = find_local()
+    address = url or (local.url if local else DEFAULT_URL)
+    if not token and local is not None and address == local.url:
+        token = local.token
+    if not token:
+        raise CliError(
+            "No token: set MILLRACE_TOKEN (make one with `millrace tokens create`), or start a local stack with "
+            "`millrace dev`.",
+            Exit.DENIED,
+        )
+    return ApiConnection(address, token, tenant, output)
 
 
 def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,14 +121,12 @@ def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def remote(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command its connection as the first argument."""
 
-    @click.option("--url", envvar="MILLRACE_URL", default="http://127.0.0.1:8080", show_default=True, help="The API.")
-    @click.option("--token", envvar="MILLRACE_TOKEN", help="Bearer token; safer in MILLRACE_TOKEN.")
+    @click.option("--url", envvar="MILLRACE_URL", help="The API; default: that of the folder's local stack.")
+    @click.option("--token", envvar="MILLRACE_TOKEN", help="Bearer token; safer in MILLRACE_TOKEN, or in .local.")
     @click.option("--tenant", envvar="MILLRACE_TENANT", help="Tenant, for tokens with access to several.")
     @output_option
     @wraps(command)
-    def connected(url: str, token: str | None, tenant: str | None, output: str, **given: Any) -> Any:
-        if not token:
-            raise CliError("No token: set MILLRACE_TOKEN (make one with `millrace tokens create`).", Exit.DENIED)
-        return command(ApiConnection(url, token, tenant, output), **given)
+    def connected(url: str | None, token: str | None, tenant: str | None, output: str, **given: Any) -> Any:
+        return command(connection_of(url, token, tenant, output), **given)
 
     return connected

@@ -131,7 +131,7 @@ def _reply(response: httpx.Response) -> Reply:
 
 def _unreachable(error: httpx.TransportError) -> Unreachable:
     never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-    return Unreachable(f"{type(error).__name__}: {error}".rstrip(": "), sent=not never_sent)
+    return Unreachable(f"{type(error).__name__}: {error}".rstrip(": ."), sent=not never_sent)
 
 
 def _method(written: Callable[..., Any], bound: Callable[..., Any]) -> Callable[..., Any]:

@@ -54,6 +54,7 @@ def test_a_webhook_is_worked_off_and_survives_a_restart(start: Start, options: t
 
     assert stack.get("/admin/queues")[0] == 200
     run_the_readmes_commands(stack)
+    run_without_settings(stack)
     noise = "".join(random.Random(7).choices(string.printable, k=100_000))
     status, answer = stack.send({"id": "LARGE", "title": noise, "urgency": "low"})
     assert status == 202, answer
@@ -98,6 +99,22 @@ def run_the_readmes_commands(stack: Stack) -> None:
     assert ran.returncode == 0, ran.stderr
     for shown in ("202", "invoice.paid", "WebhookIngress"):
         assert shown in ran.stdout
+
+
+def run_without_settings(stack: Stack) -> None:
+    """`millrace` in the folder of a stack, or below it, with nothing set: API, token and table are found."""
+    below = stack.home.parent / "below"
+    below.mkdir()
+    (stack.home.parent / ".local").symlink_to(stack.home)
+    for words in (["queues"], ["tokens", "create", "mine", "-s", "read"], ["tokens", "list"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "millrace.cli", *words],
+            cwd=below,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "shared")},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
 
 
 def test_a_leak_is_told_with_its_place(tmp_path: Path) -> None:

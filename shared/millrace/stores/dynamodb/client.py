@@ -21,11 +21,14 @@ class TableNames(NamedTuple):
     dead_letters: str
 
 
-def dynamodb_client(*, endpoint_url: str | None = None, region: str | None = None) -> DynamoDBClient:
+def dynamodb_client(
+    *, endpoint_url: str | None = None, region: str | None = None, keys: tuple[str, str] | None = None
+) -> DynamoDBClient:
     """A client that sends each request once.
 
     Whether a request may be repeated depends on what it writes, so the store decides it, not the SDK: booking an
-    ending twice would let the queue grow past its limit.
+    ending twice would let the queue grow past its limit. `keys` are an access key and its secret, in place of those
+    of the environment.
     """
     import boto3
     from botocore.config import Config
@@ -38,7 +41,15 @@ def dynamodb_client(*, endpoint_url: str | None = None, region: str | None = Non
         tcp_keepalive=True,
         parameter_validation=False,
     )
-    return boto3.client("dynamodb", endpoint_url=endpoint_url, region_name=region, config=config)
+    key, secret = keys or (None, None)
+    return boto3.client(
+        "dynamodb",
+        endpoint_url=endpoint_url,
+        region_name=region,
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+        config=config,
+    )
 
 
 class Declined(Exception):
@@ -74,3 +85,9 @@ def unanswered() -> tuple[type[Exception], ...]:
     """What either client raises where no answer came."""
     botocore = sys.modules.get("botocore.exceptions")
     return (NoAnswer, botocore.ConnectionError, botocore.HTTPClientError) if botocore else (NoAnswer,)
+
+
+def not_set_up() -> tuple[type[Exception], ...]:
+    """What is raised before anything is sent: no region, no credentials, an unknown profile."""
+    botocore = sys.modules.get("botocore.exceptions")
+    return (botocore.BotoCoreError,) if botocore else ()
