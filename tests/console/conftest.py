@@ -1,4 +1,4 @@
-"""A browser, where there is one."""
+"""A browser, and the stack that it is pointed at."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from infra.local.dynamodb import REGION
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
-from tests.console.stack import Stack, find_browser, serving
+from tests.console.browser import browsing
+from tests.console.stack import Stack, serving
 
 
 @pytest.fixture
@@ -23,15 +24,9 @@ def stack(engine_url: str, tables: TableNames, tenant: str, monkeypatch: pytest.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Headless Chromium, started once a file."""
-    # Playwright keeps an event loop running in this thread: it must end before other files run asyncio.
-    sync_api = pytest.importorskip("playwright.sync_api", reason="the console was NOT driven: no Playwright here")
-    found = find_browser()
-    if found is None:
-        pytest.skip("the console was NOT driven: no Chromium here (install chromium, or set MILLRACE_CHROMIUM)")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+    # Its event loop must end before other files run asyncio.
+    with browsing() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

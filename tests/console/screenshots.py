@@ -10,7 +10,8 @@ import pytest
 from infra.local.dynamodb import REGION
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
-from tests.console.stack import Stack, find_browser, furnish, serving, work_off
+from tests.console.browser import browsing
+from tests.console.stack import Stack, furnish, serving, work_off
 from tests.engines import own_engine
 
 FOLDER = Path("infra/screenshots")
@@ -72,18 +73,14 @@ def shoot(page: Any, stack: Stack, message_id: str) -> None:
 
 
 def main() -> None:
-    from playwright.sync_api import sync_playwright
-
     FOLDER.mkdir(exist_ok=True)
-    with own_engine(TABLES) as url, pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+    with own_engine(TABLES) as url, pytest.MonkeyPatch.context() as patch, browsing() as browser:
         store = DynamoStore(dynamodb_client(endpoint_url=url, region=REGION), TABLES)
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox", "--disable-gpu"])
         context = browser.new_context(
             viewport={"width": 1360, "height": 760}, color_scheme="light", reduced_motion="reduce"
         )
         with serving(store, "acme", patch) as stack:
             shoot(context.new_page(), stack, furnish(stack))
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -37,12 +35,6 @@ from tests.pull.calling import defined
 
 #: A payload full of markup: it must show as text.
 MARKUP = '<img src=x onerror="document.title=1"><script>document.title=2</script><b>bold</b>'
-CHROMIUM = ("MILLRACE_CHROMIUM", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-def find_browser() -> str | None:
-    """A Chromium that is there: named by MILLRACE_CHROMIUM, or on the PATH."""
-    return os.environ.get(CHROMIUM[0]) or next(filter(None, map(shutil.which, CHROMIUM[1:])), None)
 
 
 def _queue(name: str, app: str, **settings: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue
@@ -33,7 +34,7 @@ def test_from_a_stuck_message_to_its_success(page: Any, stack: Stack, tmp_path: 
     page.get_by_role("heading", name=message_id).wait_for()
     timeline = page.locator(".timeline")
     timeline.get_by_text("Dead letter").wait_for()
-    assert timeline.get_by_text("TimeoutError").count() >= 3
+    timeline.get_by_text("TimeoutError").nth(2).wait_for()
     page.go_back()
     page.get_by_role("button", name="Replay these…").click()
     page.locator("#dry-count").wait_for()
@@ -180,13 +181,12 @@ def test_ten_thousand_dead_letters_come_in_pages(page: Any, stack: Stack) -> Non
     sign_in(page, stack.token)
     page.get_by_role("link", name="GitHubEvents").click()
     rows = page.locator("tbody tr")
-    rows.first.wait_for()
-    assert rows.count() == 50
+    expect(rows).to_have_count(50)
     first = rows.first.text_content()
     page.get_by_role("button", name="Older →").click()
     page.get_by_text("Page 2").wait_for()
-    assert rows.count() == 50
-    assert rows.first.text_content() != first
+    expect(rows).to_have_count(50)
+    expect(rows.first).not_to_have_text(first)
     page.get_by_role("button", name="← Newer").click()
     page.get_by_text("Page 1").wait_for()
     page.get_by_role("button", name="Replay these…").click()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,3 +34,12 @@ def test_a_lock_pins_with_hashes_and_names_no_registry() -> None:
         assert all("==" in pin and pin.endswith("\\") for pin in pins), command
         assert "--index" not in text
         assert "://" not in text
+
+
+@pytest.mark.parametrize("folder", [".", "tests/console", "tests/generated_clients"])
+def test_a_lock_of_npm_pins_with_hashes_and_names_no_registry(folder: str) -> None:
+    locked = json.loads((ROOT / folder / "package-lock.json").read_text("utf-8"))["packages"]
+    brought = [package for name, package in locked.items() if name]
+    assert brought
+    assert all(package["integrity"].startswith("sha512-") for package in brought)
+    assert not any("resolved" in package for package in brought)
