@@ -146,9 +146,9 @@ def mark_replayed(store: Store, samples: Samples, _count: int) -> Step:
 
 
 def delete_dead_letter(store: Store, samples: Samples, _count: int) -> Step:
-    sk = _dead_letter(store, samples).sk
-    look = lambda: store.get_dead_letter(samples.tenant, samples.queue, sk)  # noqa: E731
-    return Step(lambda: store.delete_dead_letter(samples.tenant, samples.queue, sk), True, look, None)
+    dead_letter = _dead_letter(store, samples)
+    look = lambda: store.get_dead_letter(samples.tenant, samples.queue, dead_letter.sk)  # noqa: E731
+    return Step(lambda: store.delete_dead_letter(dead_letter), True, look, None)
 
 
 def _dead_letter(store: Store, samples: Samples) -> Any:

@@ -252,7 +252,7 @@ def test_what_a_claim_handle_carries_is_enough_to_recognise_an_end_and_a_release
 
 def test_dead_letter_that_another_deleted_is_not_ours(faulty: StoreOnFaultyClient, samples: Samples) -> None:
     faulty.faults.plan(faults.throttled)
-    assert faulty.delete_dead_letter(samples.tenant, samples.queue, "0#nobody") is False
+    assert faulty.delete_dead_letter(samples.dead_letter()) is False
 
 
 # -- the deadline ---------------------------------------------------------------------------------------------------

@@ -154,6 +154,22 @@ def test_replay_is_marked_on_the_dead_letter(store: Store, samples: Samples) -> 
     assert store.get_dead_letter(samples.tenant, samples.queue, dead_letter.sk) == marked
 
 
+def test_only_the_first_replay_of_a_dead_letter_is_told_as_such(store: Store, samples: Samples) -> None:
+    (dead_letter,) = bury(store, samples, 1)
+    assert store.mark_replayed(replace(dead_letter, replayed_at=NOON, replayed_as="m2", replay_job="j1")) is True
+    later = replace(dead_letter, replayed_at=NOON + 1, replayed_as="m3", replay_job="j2")
+    assert store.mark_replayed(later) is False
+    assert store.get_dead_letter(samples.tenant, samples.queue, dead_letter.sk) == later
+
+
+def test_a_dead_letter_that_was_replayed_since_it_was_read_is_not_deleted(store: Store, samples: Samples) -> None:
+    (dead_letter,) = bury(store, samples, 1)
+    marked = replace(dead_letter, replayed_at=NOON, replayed_as="m2", replay_job="j1")
+    store.mark_replayed(marked)
+    assert store.delete_dead_letter(dead_letter) is False
+    assert store.delete_dead_letter(marked) is True
+
+
 def test_marking_a_missing_dead_letter_makes_none(store: Store, samples: Samples) -> None:
     dead_letter = samples.dead_letter(replayed_at=NOON)
     assert store.mark_replayed(dead_letter) is False
@@ -170,6 +186,6 @@ def test_marking_changes_nothing_but_the_replay(store: Store, samples: Samples) 
 
 def test_dead_letter_is_deleted_once(store: Store, samples: Samples) -> None:
     first, second = bury(store, samples, 2)
-    assert store.delete_dead_letter(samples.tenant, samples.queue, first.sk) is True
-    assert store.delete_dead_letter(samples.tenant, samples.queue, first.sk) is False
+    assert store.delete_dead_letter(first) is True
+    assert store.delete_dead_letter(first) is False
     assert store.read_dead_letters(samples.tenant, samples.queue, "", END, 10).items == (second,)

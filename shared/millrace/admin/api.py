@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from millrace.admin import audit, dead_letters, jobs, queues, search
+from millrace.admin import audit, dead_letter_groups, dead_letters, jobs, queues, search
 from millrace.admin.service import AdminService
 from millrace.http.routes import Route
 
 ROUTES: tuple[Route[AdminService], ...] = (
     *queues.ROUTES,
     *search.ROUTES,
+    *dead_letter_groups.ROUTES,
     *dead_letters.ROUTES,
     *jobs.ROUTES,
     *audit.ROUTES,

@@ -10,10 +10,11 @@ from typing import Any
 
 from millrace.admin.audit import LAST_TIME, audited
 from millrace.admin.service import AdminService
+from millrace.engine.counters import flush
 from millrace.engine.dead_letters import get_dead_letter, list_dead_letters, purge_dead_letter, replay
 from millrace.engine.queue import Queue
 from millrace.http.bodies import DOWNLOAD_SUMMARY, DOWNLOADS, RANGE_HEADER, bytes_schemas, download, show_bytes
-from millrace.http.fields import Kind, Record, Text, Time, rfc3339
+from millrace.http.fields import Flag, Kind, Record, Text, Time, rfc3339
 from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse
 from millrace.http.routes import Route, RouteReply
@@ -81,6 +82,9 @@ def dead_letter_filter(asked: Mapping[str, Any]) -> DeadLetterFilter:
         error_text=asked.get("error", ""),
         project=asked.get("project"),
         correlation_id=asked.get("correlation_id"),
+        key=asked.get("key"),
+        fingerprint=asked.get("fingerprint"),
+        replayed=asked.get("replayed"),
     )
 
 
@@ -117,6 +121,7 @@ def replay_one(service: AdminService, request: ApiRequest) -> HttpResponse:
     queue, dead_letter = _found(service, request)
     key = request.headers.get("Idempotency-Key") or random_token(service.runtime.entropy)
     receipt = replay(queue, dead_letter, f"one:{key}")
+    flush(queue)
     shown = {"ok": True, "new_message_id": receipt.message_id, "correlation_id": receipt.correlation_id}
     return HttpResponse(202, shown)
 
@@ -183,6 +188,9 @@ FILTER: Mapping[str, Kind] = {
     "error": Text(200, meaning="Text in its error."),
     "project": Text(64),
     "correlation_id": Text(64),
+    "key": Text(256),
+    "fingerprint": Text(16, pattern=r"[0-9a-f]{16}", meaning="A group of equal errors."),
+    "replayed": Flag("Only those that were replayed (true) or were not (false)."),
 }
 FILTER_RECORD = Record(FILTER, name="DeadLetterFilter")
 _WHOLE = record(

@@ -136,6 +136,9 @@ def show_job(job: AdminJob) -> JsonObject:
         "error": job.only.error_text or None,
         "project": job.only.project,
         "correlation_id": job.only.correlation_id,
+        "key": job.only.key,
+        "fingerprint": job.only.fingerprint,
+        "replayed": job.only.replayed,
     }
     return {
         "job_id": job.id,

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from millrace.engine.counters import flush, note_dead
-from millrace.engine.dead_letters import mark_replays_in_doubt, replay
+from millrace.engine.counters import flush
+from millrace.engine.dead_letters import delete_dead_letter, mark_replays_in_doubt, replay
 from millrace.engine.operate import purge_page
 from millrace.engine.queue import Queue
 from millrace.model.admin_jobs import AdminJob, AdminJobKind, AdminJobs, AdminJobState
@@ -141,11 +141,7 @@ class _Run:
     def _handle(self, dead_letter: DeadLetter) -> None:
         self._pace()
         if self._job.kind is AdminJobKind.PURGE_DEAD_LETTERS:
-            gone = self._queue.store.delete_dead_letter(
-                dead_letter.message.tenant, dead_letter.message.queue, dead_letter.sk
-            )
-            if gone:
-                note_dead(self._queue, dead_letter.failed_at, -1)
+            gone = delete_dead_letter(self._queue, dead_letter)
             self._count(done=gone, skipped=not gone)
             return
         by_another = bool(dead_letter.replayed_at) and dead_letter.replay_job != self._job.id

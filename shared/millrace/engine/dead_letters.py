@@ -62,10 +62,14 @@ def replay(queue: Queue, dead_letter: DeadLetter, job: str) -> Receipt:
         return Receipt(dead_letter.replayed_as, message.correlation_id, message.idempotency_key, duplicate=True)
     draft = replay_draft(queue, dead_letter, read_body(dead_letter.message.body, queue.runtime.blobs))
     receipt = enqueue(queue, draft, system_key=replay_key(dead_letter, job))
-    queue.store.mark_replayed(
-        replace(dead_letter, replayed_at=queue.now(), replayed_as=receipt.message_id, replay_job=job)
-    )
+    note_replay(queue, replace(dead_letter, replayed_at=queue.now(), replayed_as=receipt.message_id, replay_job=job))
     return receipt
+
+
+def note_replay(queue: Queue, dead_letter: DeadLetter) -> None:
+    """Write on a dead letter what it was replayed as; the first time it leaves the queue's count of dead letters."""
+    if queue.store.mark_replayed(dead_letter):
+        note_dead(queue, dead_letter.failed_at, -1)
 
 
 def replay_draft(queue: Queue, dead_letter: DeadLetter, body: bytes) -> Draft:
@@ -100,7 +104,7 @@ def mark_replays_in_doubt(queue: Queue, dead_letters: Sequence[DeadLetter], job:
         message = existing.get(ids[dead_letter.sk]) if dead_letter.replay_job != job else None
         if message is not None:
             dead_letter = replace(dead_letter, replayed_at=message.received_at, replayed_as=message.id, replay_job=job)
-            queue.store.mark_replayed(dead_letter)
+            note_replay(queue, dead_letter)
         marked.append(dead_letter)
     return marked
 
@@ -112,8 +116,18 @@ def replay_key(dead_letter: DeadLetter, job: str) -> str:
 
 def purge_dead_letter(queue: Queue, dead_letter_id: str) -> None:
     """Forget a dead letter for good."""
-    if not queue.store.delete_dead_letter(queue.tenant, queue.spec.name, dead_letter_id):
+    if not delete_dead_letter(queue, get_dead_letter(queue, dead_letter_id)):
         raise NotFound("dead letter", dead_letter_id)
-    failed_at = int(dead_letter_id.split("#", 1)[0])
-    note_dead(queue, failed_at, -1)
     flush(queue)
+
+
+def delete_dead_letter(queue: Queue, dead_letter: DeadLetter) -> bool:
+    """Take a dead letter out; False where it is gone already. One that was replayed is not counted any more."""
+    current: DeadLetter | None = dead_letter
+    while current is not None:
+        if queue.store.delete_dead_letter(current):
+            if not current.replayed_at:
+                note_dead(queue, current.failed_at, -1)
+            return True
+        current = queue.store.get_dead_letter(queue.tenant, queue.spec.name, current.sk)  # replayed meanwhile, or gone
+    return False

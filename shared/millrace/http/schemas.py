@@ -227,6 +227,7 @@ DEAD_LETTER_MEMBERS: dict[str, Schema] = {
     "key": text(),
     "project": text(),
     "labels": LABELS,
+    "fingerprint": text("The group of its error: the same for errors that differ in ids, numbers and quoted values."),
     "replayed_at": time(null=True),
     "replayed_as": text("Id of the newest message that it was replayed as.", null=True),
 }
@@ -254,6 +255,7 @@ def show_dead_letter(dead_letter: DeadLetter) -> JsonObject:
         "key": dead_letter.key,
         "project": dead_letter.project,
         "labels": list(dead_letter.labels),
+        "fingerprint": dead_letter.fingerprint,
         "replayed_at": rfc3339(dead_letter.replayed_at),
         "replayed_as": dead_letter.replayed_as or None,
     }

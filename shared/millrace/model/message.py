@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from millrace.model.fingerprints import fingerprint
+
 
 class Place(NamedTuple):
     """Where an entry lies: its keys in the queue table."""
@@ -191,6 +193,11 @@ class DeadLetter:
         """Its sort key: dead letters of a queue lie in the order in which they failed."""
         return f"{self.failed_at:013d}#{self.message.id}"
 
+    @property
+    def fingerprint(self) -> str:
+        """The group of its error: dead letters that failed alike have the same."""
+        return fingerprint(self.error_type or self.reason.value, self.error)
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
@@ -202,13 +209,19 @@ class DeadLetterFilter:
     error_text: str = ""
     project: str | None = None
     correlation_id: str | None = None
+    key: str | None = None
+    fingerprint: str | None = None
+    replayed: bool | None = None  #: None for both those that were replayed and those that were not
 
     def matches(self, dead_letter: DeadLetter) -> bool:
         right_reason = self.reason is None or dead_letter.reason is self.reason
         right_error = self.error_text.lower() in f"{dead_letter.error_type}: {dead_letter.error}".lower()
         right_project = self.project is None or dead_letter.project == self.project
         right_correlation = self.correlation_id is None or dead_letter.message.correlation_id == self.correlation_id
-        return right_reason and right_error and right_project and right_correlation
+        right_key = self.key is None or dead_letter.key == self.key
+        right_replay = self.replayed is None or bool(dead_letter.replayed_at) is self.replayed
+        right_place = right_reason and right_project and right_correlation and right_key and right_replay
+        return right_place and right_error and (self.fingerprint is None or dead_letter.fingerprint == self.fingerprint)
 
 
 EVERY_DEAD_LETTER = DeadLetterFilter()

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from millrace.definitions import load
-from millrace.engine.dead_letters import replay_draft, replay_key
+from millrace.engine.dead_letters import note_replay, replay_draft, replay_key
 from millrace.engine.queue import Queue, Runtime
 from millrace.model.body import read_body
 from millrace.model.errors import StoreUnavailable
@@ -113,7 +113,7 @@ def mark_replayed(queue: Queue, row: Row) -> None:
         exported_dead_letter(row.dead_letter), replayed_at=queue.now(), replayed_as=row.id, replay_job=row.draft.run
     )
     with suppress(StoreUnavailable):
-        queue.store.mark_replayed(replayed)
+        note_replay(queue, replayed)
 
 
 def export_line(dead_letter: DeadLetter) -> str:

@@ -16,6 +16,7 @@ from hashlib import sha256
 from itertools import groupby, islice
 from operator import attrgetter
 
+from millrace.engine.counters import flush
 from millrace.engine.drafts import check
 from millrace.engine.enqueue import Receipt, enqueue_all
 from millrace.engine.filtered import record_all_filtered
@@ -137,6 +138,7 @@ class Writer:
                 if len(behind) < len(batch):
                     self._rows.take(len(batch) - len(behind))
                     lines += self._enqueue(queue, [row for row in batch if row not in behind])
+            flush(queue)
         return lines
 
     def _prepared(self, queue: Queue, rows: list[Row], lines: list[Reported]) -> list[Row]:

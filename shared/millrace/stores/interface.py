@@ -180,7 +180,7 @@ class Store(Protocol):
     def get_dead_letter(self, tenant: str, queue: str, sk: str) -> DeadLetter | None: ...
 
     def mark_replayed(self, dead_letter: DeadLetter) -> bool:
-        """Write its replay fields where it is still there."""
+        """Write its replay fields where it is still there; whether this is the first replay that is noted on it."""
 
-    def delete_dead_letter(self, tenant: str, queue: str, sk: str) -> bool:
-        """Whether this call took it out."""
+    def delete_dead_letter(self, dead_letter: DeadLetter) -> bool:
+        """Take it out, where it was not replayed since it was read; whether this call did."""

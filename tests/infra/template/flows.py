@@ -173,7 +173,7 @@ def play_admin(play: Play, handler: Handler) -> None:
     for wanted in (held.entry.id, held.entry.correlation_id, dead_letters[0]):
         call("GET", f"/admin/search?q={wanted}")
     message, dead_letter = f"{ADMIN}/messages/{held.entry.id}", f"{ADMIN}/dead-letters/{dead_letters[0]}"
-    for path in ("", "/messages", "/claims", "/dead-letters", "/jobs"):
+    for path in ("", "/messages", "/claims", "/dead-letters", "/dead-letters/groups", "/jobs"):
         call("GET", f"{ADMIN}{path}")
     for path in (dead_letter, f"{dead_letter}/body"):
         call("GET", path)

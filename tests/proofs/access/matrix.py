@@ -76,6 +76,7 @@ ROWS: dict[str, Row] = {
     "break_claim": Row(200, 404, path={"message_id": "{held_id}"}),
     "search": Row(query="q={message_id}"),
     "list_dead_letters": LOOK,
+    "list_dead_letter_groups": LOOK,
     "show_dead_letter": THING,
     "download_dead_letter_body": THING,
     "replay_dead_letter": Row(202, 404),

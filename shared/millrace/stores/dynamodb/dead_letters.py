@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from millrace.model.cursor import Page
 from millrace.model.message import DeadLetter, DeadLetterReason
 from millrace.stores.dynamodb.client import TableNames
-from millrace.stores.dynamodb.conditions import PRESENT
+from millrace.stores.dynamodb.conditions import PRESENT, Condition, equal
 from millrace.stores.dynamodb.items import (
     Item,
     history_of,
@@ -21,6 +22,8 @@ from millrace.stores.dynamodb.items import (
 )
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
 from millrace.stores.dynamodb.writes import delete, update
+
+_NOT_REPLAYED = equal("replayed", 0)
 
 
 class DeadLetters:
@@ -42,27 +45,38 @@ class DeadLetters:
         return dead_letter_of(item) if item else None
 
     def mark_replayed(self, dead_letter: DeadLetter) -> bool:
-        message = dead_letter.message
-        key = dead_letter_key(message.tenant, message.queue, dead_letter.sk)
-        write = update(self._names.dead_letters, key, PRESENT, sets=replay_attributes(dead_letter))
+        """One write for the first replay, two for a later one."""
         try:
-            self._calls.send("update_item", **write.request())
-        except ConditionFailed:
-            return False
+            self._mark(dead_letter, _NOT_REPLAYED)
+        except ConditionFailed as refusal:
+            own = refusal.after_no_answer and text_in(refusal.item or {}, "replayed_as") == dead_letter.replayed_as
+            if refusal.item and not own:
+                with suppress(ConditionFailed):  # it was purged meanwhile
+                    self._mark(dead_letter, PRESENT)
+            return own
         return True
 
-    def delete_dead_letter(self, tenant: str, queue: str, sk: str) -> bool:
+    def _mark(self, dead_letter: DeadLetter, condition: Condition) -> None:
+        write = update(self._names.dead_letters, _key_of(dead_letter), condition, sets=replay_attributes(dead_letter))
+        self._calls.send("update_item", **write.request())
+
+    def delete_dead_letter(self, dead_letter: DeadLetter) -> bool:
         """A deletion that found nothing after a try without an answer was most likely that try's own."""
-        write = delete(self._names.dead_letters, dead_letter_key(tenant, queue, sk), PRESENT)
+        as_read = equal("replayed", dead_letter.replayed_at)
+        write = delete(self._names.dead_letters, _key_of(dead_letter), as_read)
         try:
             self._calls.send("delete_item", **write.request())
         except ConditionFailed as refusal:
-            return refusal.after_no_answer
+            return refusal.after_no_answer and not refusal.item
         return True
 
 
 def dead_letter_key(tenant: str, queue: str, sk: str) -> Item:
     return {"pk": {"S": f"{tenant}#{queue}"}, "sk": {"S": sk}}
+
+
+def _key_of(dead_letter: DeadLetter) -> Item:
+    return dead_letter_key(dead_letter.message.tenant, dead_letter.message.queue, dead_letter.sk)
 
 
 def dead_letter_item(dead_letter: DeadLetter) -> Item:

@@ -372,8 +372,13 @@ class MemoryStore:
                 replayed_as=dead_letter.replayed_as,
                 replay_job=dead_letter.replay_job,
             )
-            return True
+            return not current.replayed_at
 
-    def delete_dead_letter(self, tenant: str, queue: str, sk: str) -> bool:
+    def delete_dead_letter(self, dead_letter: DeadLetter) -> bool:
         with self._lock:
-            return self.dead_letters.get((tenant, queue), {}).pop(sk, None) is not None
+            dead_letters = self.dead_letters.get((dead_letter.message.tenant, dead_letter.message.queue), {})
+            current = dead_letters.get(dead_letter.sk)
+            if current is None or current.replayed_at != dead_letter.replayed_at:
+                return False
+            del dead_letters[dead_letter.sk]
+            return True
