@@ -263,6 +263,14 @@ class SimulatedS3:
         self.objects[Bucket, Key] = Body
         return {}
 
+    def list_objects_v2(self, *, Bucket: str, Prefix: str, **_: Any) -> dict[str, Any]:  # noqa: N803
+        self.requests["list"] += 1
+        self._time.sleep_ms(self._time.random.uniform(15, 40))
+        if not self._may_list:
+            response: Any = {"Error": {"Code": "AccessDenied"}, "ResponseMetadata": {"HTTPStatusCode": 403}}
+            raise ClientError(response, "ListObjectsV2")
+        return {"Contents": [{"Key": key} for bucket, key in self.objects if bucket == Bucket and key == Prefix]}
+
     def get_object(self, *, Bucket: str, Key: str, **_: Any) -> dict[str, Any]:  # noqa: N803
         self.requests["get"] += 1
         self._time.sleep_ms(self._time.random.uniform(15, 40))

@@ -6,7 +6,7 @@ machine and can be asserted.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -15,6 +15,7 @@ from typing import Any
 
 from millrace.engine.enqueue import enqueue_all
 from millrace.engine.queue import Queue, Runtime
+from millrace.model.body import Blobs
 from millrace.model.errors import MillraceError, StoreUnavailable
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Ordering, QueueSpec, Retention, RetryPolicy
@@ -35,6 +36,9 @@ TENANT = "t"
 IDLE_MS = 250
 #: List prices of us-east-1, on demand, in USD a million units.
 WRITE_PRICE, READ_PRICE = 0.625, 0.125
+#: Bodies of messages that always fail, and of those that take long.
+POISON, SLOW = b'"poison"', b'"slow"'
+SLOW_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ class World:
     accepted_at: dict[str, float] = field(default_factory=dict)
     started_at: dict[str, list[float]] = field(default_factory=dict)
     done_at: dict[str, float] = field(default_factory=dict)
-    blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
+    blobs: Blobs = field(default_factory=MemoryBlobs)
 
     def __post_init__(self) -> None:
         self.time = VirtualTime(self.seed)
@@ -121,7 +125,9 @@ class World:
 
         def handle(context: Context) -> None:
             self.started_at.setdefault(context.message_id, []).append(self.time.now)
-            self.time.sleep_ms(run_ms)
+            if context.body == POISON:
+                raise ValueError("this message always fails")
+            self.time.sleep_ms(SLOW_MS if context.body == SLOW else run_ms)
             self.done_at[context.message_id] = self.time.now
 
         return handle
@@ -233,7 +239,7 @@ def ceiling(scenario: Scenario, backlog: int = 4_000) -> Figures:
     """Drain a backlog as fast as it goes: what the workers can do, whatever is sent."""
     spec = QueueSpec("Jobs", ordering=scenario.ordering, shards=scenario.shards, max_concurrency=10_000)
     with world(scenario.seed) as one:
-        with _unlimited(one):
+        with unlimited(one):
             queue = one.runtime().queue(TENANT, spec)
             for start in range(0, backlog, 25):
                 for answer in enqueue_all(queue, [_draft(scenario, f"{start}-{n}") for n in range(25)]):
@@ -262,9 +268,11 @@ class Beside:
     shards: int = 1
     count: int = 10_000
     max_age_seconds: int = 4 * 86_400
+    workers: int = 1
+    kill_every_s: float | None = None  #: kill a worker with what it holds, and start another
 
 
-def longest_wait_ms(beside: Beside, *, healthy: int = 5, seed: int = 1) -> float:
+def longest_wait_ms(beside: Beside, *, healthy: int = 5, seed: int = 1, patience_ms: float = 600_000) -> float:
     """Send a healthy message every two seconds beside the others: the longest until one of them was started."""
     spec = QueueSpec(
         "Jobs",
@@ -275,11 +283,10 @@ def longest_wait_ms(beside: Beside, *, healthy: int = 5, seed: int = 1) -> float
         delivery=RetryPolicy(max_attempts=50),
     )
     with world(seed) as one:
-        with _unlimited(one):
+        with unlimited(one):
             beside.fill(one, one.runtime().queue(TENANT, spec), beside.count)
         one.accepted_at.clear()
-        scenario = Scenario(beside.name, concurrency=10)
-        one.time.spawn("worker", partial(work, one, spec, scenario), process=Process("worker"))
+        _work_and_kill(one, spec, beside)
 
         def send_healthy() -> None:
             queue = one.runtime().queue(TENANT, spec)
@@ -292,12 +299,33 @@ def longest_wait_ms(beside: Beside, *, healthy: int = 5, seed: int = 1) -> float
 
         one.time.spawn("sender", send_healthy, process=Process("sender"))
         one.time.run(2_000 * healthy + 1)
-        one.time.run_until(lambda: all(name in one.started_at for name in one.accepted_at), 600_000)
+        one.time.run_until(lambda: all(name in one.started_at for name in one.accepted_at), patience_ms)
         return max(one.waits())
 
 
+def _work_and_kill(one: World, spec: QueueSpec, beside: Beside) -> None:
+    scenario = Scenario(beside.name, concurrency=10)
+
+    def start() -> Process:
+        process = Process("worker")
+        one.time.spawn("worker", partial(work, one, spec, scenario), process=process)
+        return process
+
+    workers = deque(start() for _ in range(beside.workers))
+
+    def kill(every_s: float) -> None:
+        one.time.sleep(1.0)
+        while True:
+            one.time.kill_process(workers.popleft())
+            workers.append(start())
+            one.time.sleep(every_s)
+
+    if beside.kill_every_s is not None:
+        one.time.spawn("killer", partial(kill, beside.kill_every_s), process=Process("killer"))
+
+
 @contextmanager
-def _unlimited(one: World) -> Iterator[None]:
+def unlimited(one: World) -> Iterator[None]:
     """Prepare a table without waiting for it: latencies and limits begin afterwards, and so does the bill."""
     limits, one.dynamodb.limits = one.dynamodb.limits, False
     yield
@@ -347,7 +375,20 @@ def a_silent_shard(one: World, queue: Queue, count: int) -> None:
     one.dynamodb.refuse = lambda pk: pk == silent
 
 
+def poisoned(one: World, queue: Queue, count: int) -> None:
+    """Messages that always fail, due one after another over a hundred seconds, and retried from then on."""
+    now = one.time.clock()
+    fill(one, queue, [Draft(POISON, not_before=now + n * 100_000 // count) for n in range(count)])
+
+
+def slow_runs(one: World, queue: Queue, count: int) -> None:
+    """Messages whose runs take a minute, so that a killed worker holds some."""
+    fill(one, queue, [Draft(SLOW) for _ in range(count)])
+
+
 BESIDE = (
+    Beside("10,000 that always fail", poisoned),
+    Beside("four workers, one killed every two seconds", slow_runs, count=15, workers=4, kill_every_s=2.0),
     Beside("10,000 keys that back off (per_key)", blocked_keys, Ordering.PER_KEY),
     Beside("6,000 live claims of others", live_claims, count=6_000),
     Beside("10,000 that are to be buried", expired),

@@ -1,98 +1,18 @@
-"""A whole deployment in virtual time: the real wake-ups behind Lambda, the stream and the schedule as AWS has them."""
+"""A whole deployment in virtual time: what wakes it, what is killed in it, and what it sweeps."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from millrace.definitions import TargetKind
-from millrace.engine.enqueue import enqueue
-from millrace.engine.queue import Queue
-from millrace.engine.sweep import sweep
-from millrace.model.clock import DAY
-from millrace.model.message import Draft
-from millrace.worker import Commands, Context, TimeLeft, WorkerSettings
-from millrace.worker import sweeper as sweeper_module
-from millrace.worker.drainer import QueueDrainer, WakeRequest
+from millrace.engine.dead_letters import list_dead_letters
 from millrace.worker.slots import SLOT_LEASE_MS
-from millrace.worker.wakeup import handle_wakeup, read_event, wake_event
-from tests.performance.simulation.aws import Function, Invocation, Lambda, Stream, every
-from tests.performance.simulation.scenarios import TABLES, TENANT, World, world
+from tests.performance.simulation.deployment import MAX_ATTEMPTS, Deployment, beside_a_sweep
+from tests.performance.simulation.scenarios import TENANT, World, unlimited, world
 from tests.performance.simulation.virtual_time import NOON
-from tests.worker.definitions import TYPE, compiled
 
-DEFINITIONS = compiled(f"""
-queue Slow {{ {TYPE}  max_concurrency: 1  map_to: command Thing.Do {{ n: n }} }}
-queue Quick {{ {TYPE}  map_to: command Thing.Do {{ n: n }} }}
-queue Leased {{ {TYPE}  max_concurrency: 10  lease_seconds: 30  map_to: command Thing.Do {{ n: n }} }}
-queue Api {{ {TYPE}  drained_by: api }}
-""")
 LEASE_MS = 30_000
-#: What Lambda takes to accept an asynchronous invocation.
-INVOKE_MS = 20.0
-
-
-class Deployment:
-    """The worker function, what wakes it, and senders. A message's number is how long its run takes."""
-
-    def __init__(self, one: World, *, lanes: int = 2, shards: int = 4) -> None:
-        self.world = one
-        self.cloud = Lambda(one.time)
-        self.worker = self.cloud.add(Function("worker", self._make))
-        self.stream = Stream(one.time, TABLES.queue, self._deliver, shards=shards, lanes=lanes)
-        self.sender = QueueDrainer(one.runtime(), DEFINITIONS, {})
-        every(one.time, 60, lambda: self.cloud.invoke("worker", {"sweep": True}))
-
-    def _deliver(self, event: dict[str, Any]) -> Any:
-        return self.cloud.invoke("worker", event)
-
-    def _make(self) -> Callable[[dict[str, Any], Invocation], Any]:
-        """What a cold start builds."""
-        commands = Commands()
-        commands.command("Thing.Do")(self._run)
-
-        def invoke_worker(request: WakeRequest) -> None:
-            self.world.time.sleep_ms(INVOKE_MS)
-            self.cloud.invoke_async("worker", wake_event(request))
-
-        deliveries = {TargetKind.COMMAND: commands.deliver}
-        drainer = QueueDrainer(
-            self.world.runtime(), DEFINITIONS, deliveries, WorkerSettings(), invoke_worker=invoke_worker
-        )
-
-        def handler(event: dict[str, Any], context: Invocation) -> Any:
-            left = TimeLeft(context.get_remaining_time_in_millis, monotonic=self.world.time.monotonic)
-            results = handle_wakeup(drainer, read_event(event), left)
-            drainer.runtime.credits.give_back()
-            return {"drained": sum(result.counts["started"] for result in results)}
-
-        return handler
-
-    def _run(self, given: dict[str, int], context: Context) -> None:
-        self.world.started_at.setdefault(context.message_id, []).append(self.world.time.now)
-        self.world.time.sleep_ms(given["n"])
-        self.world.done_at[context.message_id] = self.world.time.now
-
-    def send(self, queue: str, run_ms: int, *, at_s: float, tenant: str = TENANT) -> list[str]:
-        """Send a message at a time; its id is in the list that is returned once it was accepted."""
-        ids: list[str] = []
-
-        def work() -> None:
-            body = json.dumps({"n": run_ms}).encode()
-            receipt = enqueue(self.sender.queue(tenant, queue), Draft(body))
-            self.world.accepted_at[receipt.message_id] = self.world.time.now
-            ids.append(receipt.message_id)
-
-        self.world.time.spawn("sender", work, after_ms=NOON + at_s * 1000 - self.world.time.now)
-        return ids
-
-    def wait_ms(self, ids: list[str]) -> float:
-        """From a message's receipt to its first start."""
-        return self.world.started_at[ids[0]][0] - self.world.accepted_at[ids[0]]
 
 
 @pytest.fixture
@@ -140,36 +60,26 @@ def test_the_sweep_alone_finds_what_a_killed_worker_held(one: World) -> None:
     assert len(one.started_at[held[0]]) == 2, "with the next minute"
 
 
-def test_a_sweep_comes_round_to_every_queue_however_many_there_are(one: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """2,000 queues that hold something, and a tenth of a sweep's time, stand for 20,000."""
-    monkeypatch.setattr(sweeper_module, "SWEEP_MS", sweeper_module.SWEEP_MS // 10)
-    swept: list[str] = []
+def test_a_sweep_comes_round_to_every_queue_and_delays_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2,000 queues that hold something, and a tenth of a sweep's time, stand for 20,000; `make simulate` has those."""
+    figures = beside_a_sweep(2_000, monkeypatch, box_ms=4_000)
+    assert figures.rounds == 2
+    assert figures.longest_ms < 1_000
+    assert figures.found_ms < 130_000, "by the second sweep"
 
-    def note(queue: Queue) -> None:
-        swept.append(queue.tenant)
-        sweep(queue)
 
-    monkeypatch.setattr(sweeper_module, "sweep", note)
+def test_messages_that_always_fail_keep_no_good_one_waiting(one: World) -> None:
+    """Twelve customers' messages fail, one after another; they open no breaker, and each has its attempts."""
     deployment = Deployment(one)
-    last = deployment.send("Quick", 5, at_s=0, tenant="zz-last")  # before the stream is there
-    tenants = [f"t{number:04d}" for number in range(2_000)]
-    for sender in range(20):
-        one.time.spawn("sender", partial(_send_for_later, deployment, tenants[sender::20]))
-    one.time.run(50_000)
-    rounds = 0
-    while len(set(swept)) <= len(tenants) and rounds < 10:
-        one.time.run(60_000)
-        rounds += 1
-    assert set(swept) == {*tenants, "zz-last"}
-    assert rounds == 2
-    assert last[0] in one.done_at
-
-
-def _send_for_later(deployment: Deployment, tenants: list[str]) -> None:
-    """A message for each tenant that is due tomorrow."""
-    for tenant in tenants:
-        tomorrow = deployment.world.time.clock() + DAY
-        enqueue(deployment.sender.queue(tenant, "Api"), Draft(b'{"n": 1}', not_before=tomorrow))
+    deployment.stream.attach(one.dynamodb)
+    poison = [deployment.send("Keyed", -1 - number, at_s=0) for number in range(12)]
+    good = [deployment.send("Keyed", 5 + number, at_s=3.0 + number) for number in range(3)]
+    one.time.run(120_000)
+    assert max(map(deployment.wait_ms, good)) < 1_000
+    assert {len(one.started_at[ids[0]]) for ids in poison} == {MAX_ATTEMPTS}
+    with unlimited(one):
+        dead_letters = list_dead_letters(one.runtime().queue(TENANT, deployment.spec("Keyed"))).items
+    assert sorted(dead_letter.message.id for dead_letter in dead_letters) == sorted(ids[0] for ids in poison)
 
 
 def test_in_normal_operation_no_wake_up_fails_or_is_late(one: World) -> None:

@@ -63,6 +63,16 @@ class QueueMachine(Senders, Workers, Operators):
     def the_depth_is_never_too_low_and_never_over_the_limit(self) -> None:
         assert len(self.model.unfinished()) <= self.depth() <= DEPTH
 
+    @invariant()
+    def what_may_run_is_handed_out_to_whoever_asks(self) -> None:
+        """Liveness: a committed, due, unblocked message goes to the next free worker, whatever stands beside it."""
+        queue = self.world.rehearsal()
+        if queue is None or self.paused:
+            return
+        handed_out = {held.entry.id for held in claim(queue, owner="asks", limit=100).claims}
+        may_run = {life.id for life in self.model.startable(self.world.now, Filter())}
+        assert may_run <= handed_out, f"{may_run - handed_out} may run and is not handed out"
+
     def _check_status(self, queue: Queue, message_id: str) -> None:
         life, found = self.model.newest[message_id], status(queue, message_id)
         assert found.status is life.status(self.world.now)

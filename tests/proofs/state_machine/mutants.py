@@ -214,5 +214,6 @@ SHARED = (
     "credits given twice",
     "credits over the limit",
     "lost runs are free",
+    "what is to be buried hides the rest",
 )
 MUTANTS: dict[str, Patch] = {**OWN, **{name: explored.MUTANTS[name].patch for name in SHARED}}

@@ -27,3 +27,8 @@ def test_the_engine_keeps_its_promises_on_dynamodb(engine_client: DynamoDBClient
 def test_a_broken_promise_is_noticed(name: str) -> None:
     """The machine can fail; `make soak` tries every mutant."""
     assert hunt(MUTANTS[name], examples=100, seed=5) is not None
+
+
+def test_a_message_that_is_not_handed_out_is_noticed_after_any_step() -> None:
+    noticed = hunt(MUTANTS["what is to be buried hides the rest"], examples=100, seed=5)
+    assert "may run and is not handed out" in str(noticed)

@@ -11,7 +11,7 @@ from millrace.engine.queue import Queue, Runtime
 from millrace.model.keys import shard_of
 from millrace.model.queue_spec import Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
 from millrace.stores.interface import Store
-from millrace.stores.memory.queue import MemoryBlobs
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from tests.conftest import NOON, Clock
 from tests.proofs.state_machine.reference import Reference
 
@@ -70,6 +70,16 @@ class World:
 
     def _chance(self) -> float:
         return self.random.random() if self.luck is None else self.luck
+
+    def rehearsal(self) -> Queue | None:
+        """The queue over a copy of the store, for a worker of a process of its own; None where it cannot be copied."""
+        if not isinstance(self.store, MemoryStore):
+            return None
+        copy = MemoryStore()
+        for name, held in vars(self.store).items():
+            if isinstance(held, dict):
+                setattr(copy, name, {key: dict(one) if isinstance(one, dict) else one for key, one in held.items()})
+        return Runtime(copy, self.blobs, clock=self.clock, chance=lambda: 0.5).queue(self.tenant, self.spec)
 
     def kill(self, process: int) -> None:
         """The process is gone with its credits and notes; another one takes its place."""
