@@ -157,6 +157,27 @@ def test_the_sweep_looks_after_paused_queues_and_starts_nothing(memory_bench: Be
     assert status(memory_rig.queue(), old).status is MessageStatus.DEAD
 
 
+def test_gauges_come_last_and_their_faults_keep_no_queue_from_being_drained(memory_bench: Bench) -> None:
+    done: list[str] = []
+
+    def invoke(request: WakeRequest) -> None:
+        done.append(request.queue)
+        if request.queue == "Others":
+            raise EventNotSent("worker: TooManyRequestsException")
+
+    def gauges(*_given: Any) -> None:
+        done.append("gauges")
+        raise ValueError("a fault of ours")
+
+    rig = DrainerRig(memory_bench, invoke_worker=invoke)
+    rig.put(1)
+    rig.put(2, "Others")
+    handle_wakeup(rig.drainer, Wakeup(sweep=True), TimeLeft(), after_sweep=gauges)
+    assert done[2:] == ["gauges"]
+    assert sorted(done[:2]) == ["Jobs", "Others"]
+    assert rig.seen == [2], "drained here, since no worker could be started for it"
+
+
 def test_an_idle_deployment_costs_one_query(memory_bench: Bench, memory_rig: DrainerRig) -> None:
     memory_rig.put(1)
     handle_wakeup(memory_rig.drainer, Wakeup(sweep=True), TimeLeft())

@@ -86,13 +86,25 @@ def handle_wakeup(
         states = drainer.runtime.store.list_all_queue_states()
         requests = sweep_all(drainer, states, time_left)
         if after_sweep is not None:
-            after_sweep(drainer, states, time_left)
+            _afterwards(after_sweep, drainer, states, time_left)
     else:
         requests = [request for request in wakeup.requests if drainer.works_on(request.queue)]
     if wakeup.stream:
         requests = _unserved(drainer, requests)
     results = [_drain(drainer, wake_request, time_left) for wake_request in requests]
     return [result for result in results if result is not None]
+
+
+def _afterwards(
+    after_sweep: AfterSweep, drainer: QueueDrainer, states: Sequence[QueueState], time_left: TimeLeft
+) -> None:
+    """What comes after the sweep, once every queue had its turn; its faults keep no queue from being drained."""
+    try:
+        after_sweep(drainer, states, time_left)
+    except Exception:  # noqa: BLE001 (logged with its trace; the sweep itself is done)
+        log.exception(
+            "What follows a sweep failed; the next minute tries again.", extra={"action": "after_sweep_failed"}
+        )
 
 
 def _unserved(drainer: QueueDrainer, requests: list[WakeRequest]) -> list[WakeRequest]:

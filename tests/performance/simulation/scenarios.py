@@ -39,6 +39,8 @@ WRITE_PRICE, READ_PRICE = 0.625, 0.125
 #: Bodies of messages that always fail, and of those that take long.
 POISON, SLOW = b'"poison"', b'"slow"'
 SLOW_MS = 60_000
+#: How often each of the messages that always fail is tried.
+RETRY_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +282,7 @@ def longest_wait_ms(beside: Beside, *, healthy: int = 5, seed: int = 1, patience
         shards=beside.shards,
         max_concurrency=10_000,
         retention=Retention(max_age_seconds=beside.max_age_seconds),
-        delivery=RetryPolicy(max_attempts=50),
+        delivery=RetryPolicy(max_attempts=50, initial_backoff_ms=RETRY_MS, max_backoff_ms=RETRY_MS),
     )
     with world(seed) as one:
         with unlimited(one):
@@ -376,9 +378,9 @@ def a_silent_shard(one: World, queue: Queue, count: int) -> None:
 
 
 def poisoned(one: World, queue: Queue, count: int) -> None:
-    """Messages that always fail, due one after another over a hundred seconds, and retried from then on."""
+    """Messages that always fail and back off for five minutes, due one after another: with 10,000, 33 a second."""
     now = one.time.clock()
-    fill(one, queue, [Draft(POISON, not_before=now + n * 100_000 // count) for n in range(count)])
+    fill(one, queue, [Draft(POISON, not_before=now + n * RETRY_MS // count) for n in range(count)])
 
 
 def slow_runs(one: World, queue: Queue, count: int) -> None:
