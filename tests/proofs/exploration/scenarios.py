@@ -13,14 +13,14 @@ from typing import Any
 
 from millrace.engine.claim import Claim, claim
 from millrace.engine.dead_letters import list_dead_letters, replay
-from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
+from millrace.engine.enqueue import COMMIT_WITHIN_MS, ORPHAN_GRACE_MS, enqueue, enqueue_all
 from millrace.engine.finish import RunFailure, ack, nack, release
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.status import status
 from millrace.engine.sweep import sweep
 from millrace.model.clock import MINUTE
 from millrace.model.errors import MillraceError
-from millrace.model.message import Draft, Message
+from millrace.model.message import Draft, Entry, Message
 from millrace.model.queue_spec import Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
 from millrace.model.queue_state import GRANT_MINUTES, SKEW_MS, CreditRequest
 from millrace.stores.interface import Applied, Store
@@ -140,11 +140,16 @@ class World:
             count = self.ended[key] + self.buried[key]
             assert count <= 1, f"{key} ended {count} times"
         if isinstance(self.real, MemoryStore):
-            held = len(self.real.entries)
+            held = sum(not self._is_given_up(entry) for entry in self.real.entries.values())
             state = self.real.states.get((self.tenant, "Jobs"))
             depth = state.depth if state else 0
             assert held <= self.spec.retention.max_depth, f"{held} entries are over the limit"
             assert held <= depth, f"{held} entries, but the counter says {depth}"
+
+    def _is_given_up(self, entry: Entry) -> bool:
+        """Its sender slept between its credit and this entry, and takes it back: it is never committed."""
+        uncommitted = self.committed.get(entry.id) != entry.nonce
+        return uncommitted and self.now - entry.enqueued_at > COMMIT_WITHIN_MS
 
     def start(self, queue: Queue, held: Claim) -> bool:
         """A worker begins to run a message: everything that must hold just then."""

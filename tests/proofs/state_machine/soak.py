@@ -6,6 +6,7 @@ Run it by `python -m tests.proofs.state_machine.soak`.
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
 import traceback
@@ -19,13 +20,13 @@ from rich.table import Table
 from infra.local.dynamodb import CREDENTIALS, REGION
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.memory.queue import MemoryStore
+from tests.conftest import Clock
 from tests.engines import own_engine
 from tests.proofs.state_machine.machine import run, tried
 from tests.proofs.state_machine.mutants import MUTANTS
 from tests.proofs.state_machine.world import MakeStore
-
-TABLES = TableNames("model-queue", "model-dead-letters")
 
 
 def main() -> int:
@@ -41,12 +42,23 @@ def main() -> int:
     table = Table("store", "runs", "steps", "messages", "violations", title="Any order of all operations")
     _runs(table, "in memory", lambda _clock: MemoryStore(), arguments.memory, arguments.steps, seed)
     if arguments.dynamodb:
-        with own_engine(TABLES) as url:
-            client = dynamodb_client(endpoint_url=url, region=REGION)
-            on_disk: MakeStore = lambda clock: DynamoStore(client, TABLES, clock=clock)  # noqa: E731
-            _runs(table, "DynamoDB Local", on_disk, arguments.dynamodb, arguments.steps, seed)
+        with own_engine() as url:
+            _runs(table, "DynamoDB Local", _fresh_tables(url), arguments.dynamodb, arguments.steps, seed)
     console.print(table)
     return 1 if _mutants(console, seed) else 0
+
+
+def _fresh_tables(url: str) -> MakeStore:
+    """Tables of its own for each run: two runs of one seed make the same message ids."""
+    client, numbers = dynamodb_client(endpoint_url=url, region=REGION), itertools.count()
+
+    def make(clock: Clock) -> DynamoStore:
+        number = next(numbers)
+        names = TableNames(f"model-queue-{number}", f"model-dead-letters-{number}")
+        create_tables(names, endpoint_url=url, region=REGION)
+        return DynamoStore(client, names, clock=clock)
+
+    return make
 
 
 def _runs(table: Table, store: str, make_store: MakeStore, examples: int, steps: int, seed: int) -> None:
