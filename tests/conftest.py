@@ -11,10 +11,13 @@ from mypy_boto3_dynamodb import DynamoDBClient
 from infra.local.dynamodb import REGION
 from millrace.engine.queue import Queue, Runtime
 from millrace.model.queue_spec import QueueSpec
+from millrace.model.tokens import Tokens
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
+from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.interface import Store
+from millrace.stores.memory.admin import MemoryTokens
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from tests.engines import ADDRESS, SharedEngines, shared_engine, use_local_credentials
 
@@ -105,6 +108,14 @@ def store(request: pytest.FixtureRequest) -> Store:
     return found
 
 
+@pytest.fixture
+def tokens(store: Store) -> Tokens:
+    """Tokens on the same store."""
+    if isinstance(store, DynamoStore):
+        return DynamoTokens(store._calls.client, store._names.queue)
+    return MemoryTokens()
+
+
 class Bench:
     """Queues on one store, with time and chance in the test's hand."""
 
@@ -127,3 +138,9 @@ class Bench:
 @pytest.fixture
 def bench(store: Store, clock: Clock, tenant: str) -> Bench:
     return Bench(store, clock, tenant)
+
+
+@pytest.fixture
+def memory_bench(memory_store: MemoryStore, clock: Clock, tenant: str) -> Bench:
+    """The same on the store in memory alone: for what does not reach the store."""
+    return Bench(memory_store, clock, tenant)

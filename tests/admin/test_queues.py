@@ -69,6 +69,9 @@ def test_messages_page_by_lane_and_cursor(call: Caller, service: AdminService) -
     second = call.ok("GET", "/admin/queues/Jobs/messages", query=f"lane=ready&limit=3&cursor={first['next']}")
     assert [m["message_id"] for page in (first, second) for m in page["messages"]] == ids
     assert second["next"] is None
+    unknown = call("GET", "/admin/queues/Jobs/messages", query="lane=fast")
+    assert (unknown.status, unknown.json["code"]) == (400, "invalid_field")
+    assert "lane" in unknown.json["detail"]
 
 
 def test_claims_are_shown_and_can_be_broken(call: Caller, service: AdminService) -> None:

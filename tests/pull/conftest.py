@@ -13,21 +13,10 @@ from millrace.openapi import V1_ROUTES
 from millrace.pull.dispatcher import SHARED, Dispatcher
 from millrace.pull.service import PullService
 from millrace.stores.dynamodb.client import TableNames
-from millrace.stores.dynamodb.store import DynamoStore
-from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.interface import Store
-from millrace.stores.memory.admin import MemoryTokens
 from millrace.stores.memory.queue import MemoryBlobs
 from tests.pull.calling import DEFINITIONS, Caller
 from tests.pull.stack import Stack, running
-
-
-@pytest.fixture
-def tokens(store: Store) -> Tokens:
-    if isinstance(store, DynamoStore):
-        calls = store._calls
-        return DynamoTokens(calls.client, store._names.queue)
-    return MemoryTokens()
 
 
 @pytest.fixture

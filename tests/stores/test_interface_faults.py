@@ -6,12 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from botocore.awsrequest import AWSResponse
 
-from infra.local.dynamodb import REGION
 from millrace.model.errors import StoreUnavailable
 from millrace.model.queue_state import CounterDelta, CreditRequest, QueueState
-from millrace.stores.dynamodb.client import dynamodb_client
 from millrace.stores.interface import APPLIED, Applied, Refused, Unknown
 from tests.conftest import NOON, Clock
 from tests.faults import client as faults
@@ -432,27 +429,3 @@ def test_transaction_throttled_in_part_is_repeated(faulty: StoreOnFaultyClient, 
 
 
 # -- the client itself ----------------------------------------------------------------------------------------------
-
-
-class _Body:
-    """The body of a made-up answer."""
-
-    def stream(self) -> list[bytes]:
-        return [b'{"__type": "InternalServerError"}']
-
-
-def test_client_sends_each_request_once() -> None:
-    """Whether a write may be repeated is the store's to decide: a hidden retry could book an ending twice."""
-    client = dynamodb_client(endpoint_url="http://127.0.0.1:1", region=REGION)
-    sent = []
-
-    def answer(request: Any, **_context: Any) -> Any:
-        sent.append(request.url)
-        headers: Any = {"content-type": "application/x-amz-json-1.0"}
-        body: Any = _Body()
-        return AWSResponse(request.url, 500, headers, body)
-
-    client.meta.events.register("before-send.dynamodb.*", answer)
-    with pytest.raises(Exception, match="InternalServerError"):
-        client.get_item(TableName="any", Key={"pk": {"S": "p"}, "sk": {"S": "s"}})
-    assert len(sent) == 1

@@ -14,19 +14,14 @@ from millrace.model.errors import InvalidField
 from millrace.model.message import Body, Draft, Place
 from millrace.model.queue_spec import MAX_BODY_BYTES, QueueSpec
 from millrace.model.queue_state import QueueState
-from millrace.stores.dynamodb.items import entry_item
 from millrace.stores.interface import APPLIED, Store
 from millrace.stores.memory.queue import MemoryBlobs
 from tests.conftest import NOON, Clock
 from tests.stores.samples import Samples, claimed, queue_states
-from tests.stores.sizes import item_bytes, largest_entry
+from tests.stores.sizes import largest_entry
 
 EVERY_BYTE = bytes(range(256))
 UNICODE = 'naïve "quotes" \\ ☃ 🦊 \u200d 東京'
-
-
-def test_largest_entry_fits_one_write_unit() -> None:
-    assert item_bytes(entry_item(largest_entry())) < 1024
 
 
 def test_largest_entry_is_stored_and_claimed(store: Store, samples: Samples, count: int) -> None:
