@@ -234,6 +234,16 @@ def _doomed_count_as_claims(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(millrace.engine.claim, "poll", crowded)
 
 
+def _probes_without_looking(patch: pytest.MonkeyPatch) -> None:
+    """A breaker is moved on wherever it stands now."""
+    set_breaker = MemoryStore.set_breaker
+
+    def as_it_stands(self: MemoryStore, seen: QueueState, target: str, breaker: Any) -> bool:
+        return set_breaker(self, self.get_queue_state(seen.tenant, seen.queue), target, breaker)
+
+    patch.setattr(MemoryStore, "set_breaker", as_it_stands)
+
+
 MUTANTS: dict[str, Mutant] = {
     "ack without token": Mutant(
         "the token in every finishing write",
@@ -339,5 +349,10 @@ MUTANTS: dict[str, Mutant] = {
         "liveness: what may run is handed out",
         "a healthy message behind a doomed one",
         _doomed_count_as_claims,
+    ),
+    "probes without looking": Mutant(
+        "one probe over all workers",
+        "three workers and one probe of a target",
+        _probes_without_looking,
     ),
 }

@@ -14,7 +14,7 @@ from typing import Any
 from millrace.engine.claim import Claim, claim
 from millrace.engine.dead_letters import list_dead_letters, replay
 from millrace.engine.enqueue import COMMIT_WITHIN_MS, ORPHAN_GRACE_MS, enqueue, enqueue_all
-from millrace.engine.finish import RunFailure, ack, nack, release
+from millrace.engine.finish import RunFailure, ack, nack, release, snooze
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.status import status
 from millrace.engine.sweep import sweep
@@ -22,14 +22,16 @@ from millrace.model.clock import MINUTE
 from millrace.model.errors import MillraceError
 from millrace.model.message import Draft, Entry, Message
 from millrace.model.queue_spec import Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
-from millrace.model.queue_state import GRANT_MINUTES, SKEW_MS, CreditRequest
+from millrace.model.queue_state import GRANT_MINUTES, SKEW_MS, BreakerState, CreditRequest
 from millrace.stores.interface import Applied, Store
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from millrace.worker.breaker import Breakers
 from tests.proofs.exploration.explorer import Bounds, Run, Scenario, Stage, Stepped
 
 LEASE_MS = 5_000
 MAX_ATTEMPTS = 2
 BROKEN = RunFailure("ValueError", "broken")
+TARGET = "http:down"
 #: Store calls that change nothing, so that nothing can have broken after them.
 READS = ("get_", "list_", "read_")
 _tenants = itertools.count(1)
@@ -59,6 +61,7 @@ class World:
         self.versions: dict[str, int] = {}
         self.origins: Counter[str] = Counter()
         self.sent_after: dict[str, frozenset[str]] = {}  # id → what had been accepted when it was sent
+        self.probes = 0  #: calls of a target while it is down
         self._numbers: dict[str, int] = {}
 
     def queue(self) -> Queue:
@@ -213,6 +216,32 @@ class World:
                         return
                     if ack(queue, [held.entry], [b"r"]) != [None]:
                         return
+            except MillraceError:
+                return
+
+        return work
+
+    def prober(self, name: str) -> Callable[[], None]:
+        """A worker in front of a target that is down, as the worker's fetch and its plan go about it."""
+        queue = self.queue()
+        breakers = Breakers(queue, [TARGET])
+
+        def work() -> None:
+            try:
+                allowed = breakers.allowance()
+                if not allowed.limit:
+                    return
+                for held in claim(queue, owner=name, limit=min(2, allowed.limit), least_tried=allowed.probe).claims:
+                    if not self.start(queue, held):
+                        continue
+                    self.stage.pause("run")
+                    if breakers.held_back_until(TARGET) is not None:
+                        snooze(queue, held.entry, self.now + 1_000)
+                        continue
+                    self.probes += 1
+                    assert self.probes <= 1, "a target that is down was called by two at once"
+                    breakers.failed(TARGET)
+                    nack(queue, held.entry, held.message, BROKEN, lost=held.lost)
             except MillraceError:
                 return
 
@@ -432,7 +461,16 @@ def _beside_the_doomed(world: World) -> list[tuple[str, Callable[[], None]]]:
     return [("worker", world.worker("w", limit=2)), ("other", world.worker("o", limit=2))]
 
 
+def _probed(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """A probe is due of a target that is down, and three workers come by."""
+    _prepared(world, Draft(b"a"), Draft(b"b"))
+    seen = world.real.get_queue_state(world.tenant, "Jobs")
+    assert world.real.set_breaker(seen, TARGET, BreakerState(world.now, since=world.now - 5_000))
+    return [(name, world.prober(name)) for name in ("one", "two", "three")]
+
+
 SCENARIOS: dict[str, Scenario] = {
+    "three workers and one probe of a target": _scenario(_probed),
     "a sender asleep past the grace": _scenario(_asleep),
     "a healthy message behind a doomed one": _scenario(_beside_the_doomed, retention=Retention(max_age_seconds=3_600)),
     "two senders of one key, and a worker": _scenario(_same_key),
