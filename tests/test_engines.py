@@ -75,16 +75,8 @@ def test_a_formatters_tests_start_no_java(tmp_path: Path) -> None:
     environment |= {"JAVA_HOME": str(java.parents[1]), "STARTED": str(tmp_path / "started")}
     del environment[ADDRESS]
 
-    formatting = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "tests/definitions/language/test_formatter.py",
-        "-k",
-        "comment",
-        "-n",
-        "1",
-    ]
+    file = "tests/definitions/language/test_formatter.py"
+    formatting = [sys.executable, "-m", "pytest", file, "-k", "comment", "-n", "0"]
     ran = subprocess.run(formatting, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout
     assert not (tmp_path / "started").exists()

@@ -12,7 +12,7 @@ from tests.cli.terminal import Terminal
 from tests.pull.stack import Stack, running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def stack(engine_url: str, tables: TableNames, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The functions over HTTP."""
     with running(engine_url, tables, tmp_path_factory.mktemp("stack")) as started:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from millrace.cli.connection import Exit
+from millrace.engine.queue import CACHED_STATE_MS
 from tests.cli.terminal import Terminal
 
 
@@ -25,6 +28,7 @@ def test_a_message_from_failure_to_replay(terminals: tuple[Terminal, Terminal]) 
     producer.run("dlq", "show", "Jobs", dead_letter["id"], exit_code=Exit.NOTHING)
     producer.run("pause", "Jobs")
     assert b"paused" in producer.run("queues").stdout
+    time.sleep(CACHED_STATE_MS / 1000)  # a function that read the queue's state just before may go by it so long
     worker.run("dequeue", "Jobs", exit_code=Exit.NOTHING)
     producer.run("resume", "Jobs")
     worker.evaluate(worker.run("dequeue", "Jobs", "--wait", "10").stderr)

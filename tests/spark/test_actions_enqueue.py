@@ -246,6 +246,7 @@ def test_the_table_throttles_whole_requests_and_single_statements(desk: Desk) ->
     whole(desk, ran, 1000)
 
 
+@pytest.mark.spark
 def test_python_workers_are_killed_in_the_middle_of_their_rows(desk: Desk) -> None:
     with FaultyEngine(desk.engine_url, lambda n, _: "kill" if n in (9, 30) else "works") as engine:
         source = desk.lines("rows.jsonl", [*rows_of(1200), *rows_of(100)])
