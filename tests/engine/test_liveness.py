@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sortedcontainers import SortedDict  # type: ignore[import-untyped]
 
-from millrace.engine import poll
+from millrace.engine import laps
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
 from millrace.engine.finish import release
@@ -216,7 +216,7 @@ def test_a_ready_key_is_found_behind_many_that_back_off(
 def test_a_poll_that_reaches_its_bound_says_that_there_is_more_and_goes_on(
     store: TestStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(poll, "STEPS", 1)
+    monkeypatch.setattr(laps, "STEPS", 1)
     queue = queue_on(store, clock, ordering=Ordering.PER_KEY)
     for number in range(200):
         send(queue, f"{number}", key=f"key{number}")

@@ -10,8 +10,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from millrace.engine.bury import bury
-from millrace.engine.counters import book_endings
+from millrace.engine.clear import bury_doomed, lost_run, remove_orphan
 from millrace.engine.enqueue import ORPHAN_GRACE_MS
 from millrace.engine.finish import release
 from millrace.engine.poll import DOOMED_AT_ONCE, EVERYTHING, Filter, PollResult, aged, poll
@@ -19,8 +18,8 @@ from millrace.engine.queue import Queue
 from millrace.model.body import read_body
 from millrace.model.errors import InvalidField, StoreUnavailable
 from millrace.model.ids import random_token
-from millrace.model.keys import WITHDRAWN, group_of
-from millrace.model.message import Attempt, Body, DeadLetterReason, Entry, Message, Place
+from millrace.model.keys import group_of
+from millrace.model.message import Attempt, Entry, Message, Place
 from millrace.model.queue_spec import Ordering
 from millrace.stores.interface import Applied, Unknown, WriteResult
 
@@ -185,11 +184,7 @@ def _look(queue: Queue, pk: str, wanted: int, only: Filter) -> tuple[PollResult,
 
 def _orphans(entries: Iterable[Entry], messages: dict[str, Message], now: int) -> dict[Place, Entry]:
     """Entries whose sender cannot still be about to commit them."""
-    return {
-        entry.place: entry
-        for entry in entries
-        if not _committed(entry, messages) and not _is_unsent(entry, messages, now)
-    }
+    return {e.place: e for e in entries if not _committed(e, messages) and not _is_unsent(e, messages, now)}
 
 
 def _messages_of(queue: Queue, entries: Sequence[Entry]) -> dict[str, Message]:
@@ -210,7 +205,7 @@ def _claim_found(queue: Queue, found: PollResult, messages: dict[str, Message], 
     if asked.least_tried and queue.spec.ordering is not Ordering.FIFO:
         seen.sort(key=lambda entry: entry.attempts + entry.lost(now))
     held = _take(queue, seen[: asked.wanted], asked.owner, now, asked.lease_ms)
-    return [Claim(entry, messages[entry.id], _lost_run(before, now)) for before, entry in held]
+    return [Claim(entry, messages[entry.id], lost_run(before, now)) for before, entry in held]
 
 
 def _clear(
@@ -224,29 +219,20 @@ def _clear(
     now = queue.now()
     doomed = list(found.doomed.values())[:at_once]
     orphans = list(found.orphans.values())[: at_once - len(doomed)]
-    if not doomed and not orphans:
-        return 0
     cleared = 0
     try:
         messages = {**messages, **_messages_of(queue, [e for e in doomed if e.id not in messages])}
         sent = [entry for entry in doomed if not _is_unsent(entry, messages, now)]
         for before, entry in _take(queue, [*sent, *orphans], owner, now, lease_ms):
-            done = _cleared(queue, entry, messages, _lost_run(before, now), now)
-            cleared += done
+            if _committed(entry, messages):
+                cleared += bury_doomed(queue, entry, messages[entry.id], lost_run(before, now), now)
+            else:
+                cleared += remove_orphan(queue, entry)
     except StoreUnavailable as error:
-        log.warning("What is to be buried stays until the next poll.", extra=_fields(queue, error))
+        fields = {"action": "clear_failed", "tenant": queue.tenant, "queue": queue.spec.name, "error": str(error)}
+        log.warning("What is to be buried stays until the next poll.", extra=fields)
         found.later(now)
     return cleared
-
-
-def _cleared(queue: Queue, entry: Entry, messages: dict[str, Message], lost: Attempt | None, now: int) -> bool:
-    if not _committed(entry, messages):
-        return _remove_orphan(queue, entry)
-    return _bury_doomed(queue, entry, messages[entry.id], lost, now)
-
-
-def _fields(queue: Queue, error: Exception) -> dict[str, str]:
-    return {"action": "clear_failed", "tenant": queue.tenant, "queue": queue.spec.name, "error": str(error)}
 
 
 def _first_of_each_key(entries: list[Entry]) -> list[Entry]:
@@ -308,64 +294,3 @@ def _resolved(queue: Queue, wanted: Sequence[Entry], outcomes: Sequence[WriteRes
     except StoreUnavailable:
         return set()
     return {entry.token for entry in unsure if entry.place in found and found[entry.place].token == entry.token}
-
-
-def _lost_run(before: Entry, now: int) -> Attempt | None:
-    if not before.lost(now):
-        return None
-    return Attempt(
-        before.attempts + 1,
-        before.version,
-        before.owner,
-        before.since,
-        before.until,
-        "WorkerLost",
-        "The claim ran out: its worker neither finished nor gave the message back.",
-    )
-
-
-def _remove_orphan(queue: Queue, entry: Entry) -> bool:
-    """Nobody can still be about to commit it: take it out and make room. Looked at twice, since it cannot be undone."""
-    message = queue.store.get_records(entry.id).message
-    if message is not None and message.nonce == entry.nonce:
-        release(queue, [entry])
-        return False
-    epoch = queue.state().epoch
-    if message is None:
-        # Its sender may only be asleep: what it still commits must not be accepted without an entry.
-        gone = queue.store.withdraw_entry(entry, _marker(queue, entry))
-    else:
-        gone = queue.store.end_entries([entry])[0]
-    if not isinstance(gone, Applied):
-        return False
-    book_endings(queue, epoch, 1)
-    return True
-
-
-def _marker(queue: Queue, entry: Entry) -> Message:
-    """Takes the place of a message that was never committed. The next sender of its key replaces it."""
-    now = queue.now()
-    return Message(
-        id=entry.id,
-        tenant=queue.tenant,
-        queue=queue.spec.name,
-        nonce=random_token(queue.runtime.entropy),
-        place=Place(entry.place.pk, WITHDRAWN),
-        body=Body(),
-        content_type="",
-        received_at=now,
-        dedupe_until=0,
-        ttl=queue.spec.message_ttl(now),
-    )
-
-
-def _bury_doomed(queue: Queue, entry: Entry, message: Message, lost: Attempt | None, now: int) -> bool:
-    if entry.expires_at <= now:
-        reason, error = (
-            DeadLetterReason.EXPIRED,
-            f"Older than the queue keeps: {queue.spec.retention.max_age_seconds} s.",
-        )
-    else:
-        reason, error = DeadLetterReason.EXHAUSTED, lost.error if lost else "Its attempts are used up."
-    error_type = lost.error_type if lost and reason is DeadLetterReason.EXHAUSTED else reason.title()
-    return bury(queue, entry, message, reason, error_type=error_type, error=error, attempts=[lost] if lost else [])

@@ -7,9 +7,10 @@ keep their order, the poll steps from key to key instead of reading through them
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
+from millrace.engine.laps import Lap, grown
 from millrace.engine.queue import Queue
 from millrace.model.cursor import Page
 from millrace.model.keys import END, READY, WAITING, due_now, group_of, order_of, priority_prefix
@@ -18,10 +19,6 @@ from millrace.model.queue_spec import Ordering
 
 #: Entries read at most in one lane by one poll; the next poll goes on from there.
 SCAN_LIMIT = 5_000
-#: Reads at most while going from key to key; the next poll goes on from there.
-STEPS = 16
-#: Entries of one read at most.
-MAX_PAGE = 500
 #: Entries that one claim buries or removes: a wave of them must not delay what can run.
 DOOMED_AT_ONCE = 3
 #: How long a poll may remember that others hold the head of a lane: what is given back early is seen again by then.
@@ -128,7 +125,7 @@ def _from_lane(
         candidates += _claimable(queue, page.items, now, only, found)
         scanned += len(page.items)
         cursor = held.skip(page, found) if resumed is None else page.next
-        size = min(2 * max(size, 25), MAX_PAGE)
+        size = grown(size)
     held.remember()
     return candidates
 
@@ -226,7 +223,7 @@ def _heads_of_keys(queue: Queue, pk: str, wanted: int, now: int, only: Filter, f
     """
     passed = Counter(group_of(place) for place in found.passed)
     open_: dict[str, int] = {}
-    lap = _Lap(queue, pk, READY, READY_END, wanted)
+    lap = Lap(queue, pk, READY, READY_END, wanted)
     for page in lap.pages():
         for entry in page.items:
             group = group_of(entry.place)
@@ -258,7 +255,7 @@ def _fair_ready(
             return candidates + _claimable(queue, head.items, now, only, found)
         priority = head.items[0].place.sk[: len(priority_prefix(0))]
         of_priority: dict[str, Entry] = {}
-        for page in _Lap(queue, pk, priority, priority + END, wanted).pages():
+        for page in Lap(queue, pk, priority, priority + END, wanted).pages():
             claimable = _claimable(queue, page.items, now, only, found)
             of_priority.update((entry.place.sk, entry) for entry in claimable)
             if len({entry.key for entry in of_priority.values()}) >= wanted:
@@ -269,55 +266,6 @@ def _fair_ready(
         candidates += of_priority.values()
         after = priority + END
     return candidates
-
-
-class _Lap:
-    """A way through the keys of a lane: begins where the last one stopped, jumps past the key that a page ended in.
-
-    Pages grow where keys are short, so that ten thousand of them take a few reads, and shrink where they are long.
-    """
-
-    def __init__(self, queue: Queue, pk: str, first: str, last: str, wanted: int) -> None:
-        self._queue = queue
-        self._pk = pk
-        self._first = first
-        self._last = last
-        self._size = self._wanted = wanted
-        self.came_round = False
-
-    def pages(self) -> Iterator[Page[Entry]]:
-        """Up to `STEPS` pages; `came_round` says whether every key was seen."""
-        memory = self._queue.poll_memory.laps
-        place = (self._pk, self._first)
-        start = memory.get(place) or self._random_start()
-        reads = 0
-        for begin, end in ((start, self._last), (self._first, start)):
-            cursor: str | None = begin
-            while cursor is not None:
-                if reads == STEPS:
-                    return
-                page = self._queue.store.read_lane(self._pk, cursor, end, self._size)
-                reads += 1
-                cursor = group_of(page.items[-1].place) + END if page.next is not None else None
-                memory[place] = cursor or (self._first if end == self._last else start)
-                self._fit(page)
-                yield page
-        self.came_round = True
-
-    def stop_behind(self, entry: Entry) -> None:
-        """Begin the next lap behind this entry's key: those that were read after it have not had their turn."""
-        self._queue.poll_memory.laps[self._pk, self._first] = group_of(entry.place) + END
-
-    def _random_start(self) -> str:
-        prefix = self._first if self._first != READY else priority_prefix(0)
-        return f"{prefix}{int(self._queue.runtime.chance() * (1 << 40)):010x}"
-
-    def _fit(self, page: Page[Entry]) -> None:
-        keys = len({group_of(entry.place) for entry in page.items})
-        if keys >= self._size // 4:
-            self._size = min(2 * max(self._size, 25), MAX_PAGE)
-        else:
-            self._size = max(self._wanted, self._size // 2)
 
 
 def _take_turns(ranked: list[Entry]) -> list[Entry]:

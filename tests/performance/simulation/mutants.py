@@ -13,6 +13,7 @@ import pytest
 
 import millrace.aws.blobs
 import millrace.engine.claim
+import millrace.engine.laps
 import millrace.engine.poll
 import millrace.pull.claim_handles
 import millrace.pull.dequeue
@@ -71,7 +72,7 @@ def _a_silent_shard_ends_the_claim(patch: Patch) -> None:
 
 def _a_poll_of_keys_gives_up(patch: Patch) -> None:
     """Short pages, a random start each time, and nothing said of what was not seen."""
-    lap = millrace.engine.poll._Lap
+    lap = millrace.engine.laps.Lap
     pages = lap.pages
 
     def from_anywhere(self: Any) -> Any:
@@ -79,7 +80,7 @@ def _a_poll_of_keys_gives_up(patch: Patch) -> None:
         yield from pages(self)
         self.came_round = True
 
-    patch.setattr(millrace.engine.poll, "MAX_PAGE", SMALL_PAGE)
+    patch.setattr(millrace.engine.laps, "MAX_PAGE", SMALL_PAGE)
     patch.setattr(lap, "pages", from_anywhere)
 
 
