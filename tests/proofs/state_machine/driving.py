@@ -46,6 +46,7 @@ class Driver(RuleBasedStateMachine):
         self.model = self.world.reference
         self.hands: list[Hand] = []
         self.dead_letters_forgotten: set[str] = set()
+        self.dead_letters_replayed: set[str] = set()
         self.paused = False
         self.pause_known_at = [0] * PROCESSES  #: a process sees a pause by another one within a second
         self.sent = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from millrace.engine.counters import flush
 from millrace.engine.dead_letters import purge_dead_letter, replay
 from millrace.engine.enqueue import Receipt
 from millrace.engine.operate import break_claim, pause, purge_page, resume
@@ -70,6 +71,8 @@ class Operators(Driver):
             assert receipt.duplicate
             assert receipt.message_id == dead_letter.replayed_as
             return None
+        flush(self.world.queues[process])  # as an operator's request and a job's slice do at their end
+        self.dead_letters_replayed.add(dead_letter.sk)
         known = self.model.repeat_of(receipt.message_id, self.world.now)
         assert receipt.duplicate == (known is not None)
         if known is None:
