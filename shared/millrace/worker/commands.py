@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any, TypeVar
 
 from millrace.model.errors import NotFound
@@ -53,13 +54,20 @@ def _takes_context(function: Callable[..., Any]) -> bool:
     return sum(parameter.kind in places for parameter in inspect.signature(function).parameters.values()) > 1
 
 
-#: The bundle's commands: modules named in COMMANDS register here when they are imported.
+#: The app's commands: modules named in COMMANDS register here when they are imported.
 BUNDLE = Commands()
 command = BUNDLE.command
 
 
 def load_commands(modules: Iterable[str]) -> Commands:
-    """Import the modules that register commands; returns the registry with all of them."""
-    for module in modules:
-        import_module(module)
+    """Import the modules that register commands, of a package all; returns the registry with every command."""
+    for name in modules:
+        module = import_module(name)
+        for found in walk_packages(getattr(module, "__path__", ()), f"{name}.", onerror=_raise):
+            import_module(found.name)
     return BUNDLE
+
+
+def _raise(_name: str) -> None:
+    """A package inside that cannot be imported is as wrong as a module."""
+    raise  # the error that walk_packages is handling
