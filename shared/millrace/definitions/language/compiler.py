@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from millrace.definitions.language import syntax
-from millrace.definitions.language.linking import link
+from millrace.definitions.language.linking import check_commands, link
 from millrace.definitions.language.parser import Parsed, decode, parse
 from millrace.definitions.language.queues import CheckedQueue, check_queue
 from millrace.definitions.language.settings import BlockReader
@@ -38,17 +38,21 @@ class Compilation:
         return json.dumps(self.definitions, indent=2, ensure_ascii=False) + "\n"
 
 
-def compile_files(files: Iterable[tuple[str, bytes]]) -> Compilation:
-    """Compiles files, given as path and bytes, into one set of definitions."""
-    compiler = _Compiler()
+def compile_files(files: Iterable[tuple[str, bytes]], commands: Collection[str] | None = None) -> Compilation:
+    """Compiles files, given as path and bytes, into one set of definitions.
+
+    `commands` are those that the app's modules register: any other that a file names is an error. None asks nothing.
+    """
+    compiler = _Compiler(commands)
     for path, data in files:
         compiler.add(parse(decode(path, data, compiler.report), compiler.report))
     return compiler.finish()
 
 
 class _Compiler:
-    def __init__(self) -> None:
+    def __init__(self, commands: Collection[str] | None = None) -> None:
         self.report = Report()
+        self._commands = commands
         self._queues: dict[str, CheckedQueue] = {}
         self._webhooks: dict[str, CheckedWebhook] = {}
 
@@ -87,6 +91,8 @@ class _Compiler:
 
     def finish(self) -> Compilation:
         link(self._queues, self._webhooks)
+        if self._commands is not None:
+            check_commands([*self._queues.values(), *self._webhooks.values()], self._commands)
         findings = self.report.sorted
         if any(found.severity is Severity.ERROR for found in self.report.findings):
             return Compilation(None, findings)

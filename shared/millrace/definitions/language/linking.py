@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from millrace.definitions.language.queues import CheckedQueue
 from millrace.definitions.language.settings import BlockReader
 from millrace.definitions.language.source import Code, did_you_mean
 from millrace.definitions.language.syntax import Word
 from millrace.definitions.language.webhooks import CheckedWebhook, check_webhook_fields
+from millrace.definitions.model import TargetKind
 from millrace.model.queue_spec import BODY_DAYS, Retention
 
 
@@ -25,6 +26,17 @@ def link(queues: dict[str, CheckedQueue], webhooks: dict[str, CheckedWebhook]) -
     _warn_of_forwarding_cycles(queues)
     _warn_of_loose_ends(queues, webhooks)
     _warn_of_short_lived_bodies(queues)
+
+
+def check_commands(checked: Iterable[CheckedQueue | CheckedWebhook], registered: Collection[str]) -> None:
+    """A command that nobody registers would fail with its first message."""
+    for definition in checked:
+        for mapping in definition.settings.mappings:
+            name = mapping.destination
+            if mapping.kind.text != TargetKind.COMMAND or not isinstance(name, Word) or name.text in registered:
+                continue
+            hint = did_you_mean(name.text, tuple(registered), f'write it: `@command("{name.text}")` in commands/')
+            definition.settings.error(name.span, Code.REFERENCE, f"no module registers the command `{name.text}`", hint)
 
 
 def _resolve(word: Word, settings: BlockReader, queues: dict[str, CheckedQueue]) -> CheckedQueue | None:
