@@ -3,6 +3,9 @@
     env:NAME                       a variable of the process; its value may itself be one of the following
     secretsmanager:NAME[#key]      a secret, or one key of a secret that is a JSON object
     ssm:NAME[#key]                 a parameter, decrypted
+    file:PATH[#key]                a file of this machine, for the local stack
+
+A name that is no variable of the process is a key of what WEBHOOK_SECRETS refers to, where that is set.
 
 A stored value is a plain string, or for a rotation a JSON list of `{name, value, not_before, not_after}` (times as
 RFC 3339 or Unix seconds, both optional). Each reference is fetched when it is first needed, kept for `max_age_ms`,
@@ -20,6 +23,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -30,6 +34,8 @@ MINUTE_MS = 60_000
 _FIELDS = {"name", "value", "not_before", "not_after"}
 #: How a reference to a stored secret begins.
 STORED = ("secretsmanager:", "ssm:")
+#: The variable that names where secrets lie that no variable of their own holds: one JSON object, a key a name.
+STORE = "WEBHOOK_SECRETS"
 #: Gives the stored text of a name. Raises SecretMissing or StoreSilent.
 Fetch = Callable[[str], str]
 
@@ -51,6 +57,7 @@ class _Kept:
     secrets: tuple[Secret, ...] = ()
     problem: str = ""  #: why there are none
     silent: bool = False  #: the store did not answer
+    in_file: bool = False  #: of this machine: read anew each time, so that a secret that was just set counts
 
 
 class SecretSource:
@@ -104,9 +111,15 @@ class SecretSource:
         return f"SecretSource({', '.join(self._kept)})"
 
     def _followed(self, reference: str) -> str:
-        """Where a variable names a stored secret, that one: so a deployment can say where its secrets are."""
-        value = self._environ.get(reference.removeprefix("env:"), "") if reference.startswith("env:") else ""
-        return value if value.startswith(STORED) else reference
+        """Where a variable names a stored secret, that one; a name without a variable is a key of the store."""
+        if not reference.startswith("env:"):
+            return reference
+        name = reference.removeprefix("env:")
+        value = self._environ.get(name, "")
+        if value.startswith(STORED):
+            return value
+        store = self._environ.get(STORE, "")
+        return f"{store}#{name}" if store and not value and "#" not in name else reference
 
     def _secrets(self, reference: str) -> tuple[Secret, ...]:
         reference = self._followed(reference)
@@ -122,6 +135,8 @@ class SecretSource:
 
     def _due(self, kept: _Kept, now: int) -> bool:
         """Whether to ask the store again: the copy is old, or there is none, and it was not asked just now."""
+        if kept.in_file:
+            return True
         fresh = bool(kept.secrets) and now - kept.fetched_ms < self._max_age_ms
         pause = self._retry_ms if kept.silent and not kept.secrets else self._refresh_ms
         return not fresh and now - kept.tried_ms >= pause
@@ -148,18 +163,23 @@ class SecretSource:
         name, _, key = rest.partition("#")
         try:
             text = self._fetcher(kind, reference)(name)
-            return _Kept(now, now, _parsed(text, reference, key))
+            return _Kept(now, now, _parsed(text, reference, key), in_file=kind == "file")
         except StoreSilent:
             problem = f"{reference}: the store did not answer"
             if before is None or now - before.fetched_ms >= self._stale_ms:
                 return _Kept(now, problem=problem, silent=True)
             return _Kept(now, before.fetched_ms, before.secrets, problem, silent=True)
         except SecretMissing:
-            return _Kept(now, problem=f"{reference}: there is no such secret")
+            problem = f"{reference}: there is no such secret"
         except ConfigurationMissing as missing:
-            return _Kept(now, problem=missing.problem)
+            problem = missing.problem
+        if key and reference.startswith(f"{self._environ.get(STORE)}#"):
+            problem = f"{key} is not set, or is no secret: `millrace secrets set {key}`"
+        return _Kept(now, problem=problem, in_file=kind == "file")
 
     def _fetcher(self, kind: str, reference: str) -> Fetch:
+        if kind == "file":
+            return _read
         if kind not in self._fetchers:
             if kind not in ("secretsmanager", "ssm"):
                 raise ConfigurationMissing(f"{reference}: a reference is env:, secretsmanager: or ssm:")
@@ -173,6 +193,14 @@ class SecretSource:
         if name not in self._environ:
             raise ConfigurationMissing(f"{reference}: the variable is not set")
         return _parsed(self._environ[name], reference, key)
+
+
+def _read(path: str) -> str:
+    """A file of this machine, for the local stack."""
+    try:
+        return Path(path).read_text("utf-8")
+    except OSError:
+        raise SecretMissing from None
 
 
 def _parsed(text: str, reference: str, key: str = "") -> tuple[Secret, ...]:

@@ -88,7 +88,8 @@ class Cloud:
             if operation == "GetObject":  # of an object that is gone, S3 says so only to those who may list
                 self.needs.add(Need("s3:ListBucket", "BodyBucket"))
         else:
-            self.needs.add(Need(f"{service}:{operation}", arguments["SecretId"].rpartition(":")[2]))
+            named = arguments["SecretId" if service == "secretsmanager" else "Name"]
+            self.needs.add(Need(f"{service}:{operation}", named.rpartition(":")[2]))
 
     def _of_table(self, operation: str, arguments: Mapping[str, Any]) -> Iterator[Need]:
         if operation == "BatchGetItem":
@@ -122,10 +123,11 @@ class Cloud:
             return {"Body": io.BytesIO(self._objects[arguments["Key"]])}
         elif operation == "GetSecretValue":
             # One JSON for all: webhooks' secrets by name, or the bare secret that signs http targets.
-            bare = arguments["SecretId"].endswith("TargetSecretArn")
-            names = ("GITHUB", "PAGERDUTY", "STRIPE")
-            kept = json.dumps({f"{name}_WEBHOOK_SECRET": SECRET for name in names})
-            return {"SecretString": f"whsec_{SECRET}" if bare else kept}
+            kept = {"TargetSecretArn": f"whsec_{SECRET}", "SecretArns": SECRET}
+            text = kept.get(arguments["SecretId"].rpartition(":")[2], json.dumps({"GITHUB_WEBHOOK_SECRET": SECRET}))
+            return {"SecretString": text}
+        elif operation == "GetParameter":
+            return {"Parameter": {"Value": SECRET}}
         else:
             assert operation == "Invoke", operation
         return {"StatusCode": 200, "Payload": io.BytesIO(b"{}")}

@@ -50,6 +50,8 @@ def play_ingress(play: Play, handler: Handler) -> None:
 
     post("Hook", "a")
     post("Hook", "a")
+    post("Elsewhere", "d")
+    post("Parameter", "e")
     post("Hook", "b", LARGE)
     post("Hook", "c", secret="not-it", fails=401)
     post("Filtered", "a", {"wanted": False})
