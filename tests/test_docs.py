@@ -201,7 +201,7 @@ def test_the_first_screen_of_the_readme_works(monkeypatch: pytest.MonkeyPatch) -
     runtime = Runtime(MemoryStore(), MemoryBlobs())
     drainer = QueueDrainer(runtime, definitions, {TargetKind.COMMAND: registered.deliver})
     queue = drainer.queue("default", "WebhookIngress")
-    body = json.dumps({"incident": {"title": "Low water", "urgency": "high"}}).encode()
+    body = json.dumps({"event": {"data": {"title": "Low water", "urgency": "high"}}}).encode()
     message_id = enqueue(queue, Draft(body, source="webhook:PagerDutyAlert")).message_id
     drainer.drain(WakeRequest("default", "WebhookIngress"), TimeLeft())
     found = status(queue, message_id)
@@ -228,7 +228,7 @@ def test_every_alarm_and_parameter_of_the_template_is_described() -> None:
 
 
 def test_every_setting_and_provider_of_the_language_is_described() -> None:
-    page = pages()["infra/queues/README.md"]
+    page = pages()["shared/millrace/definitions/README.md"]
     settings = {
         word for kind, inside in VOCABULARY.items() if kind != "file" for word in (*inside.properties, *inside.blocks)
     }

@@ -34,7 +34,7 @@ LOAD = f"from millrace.definitions import load; defs = load({str(COMPILED)!r})"
 EVERYTHING = f"""{LOAD}
 for name in defs.queues: defs.queue(name)
 for name in defs.webhooks: defs.webhook(name)
-message = {{"payload": {{"incident": {{"id": "P1", "title": "x", "urgency": "high"}}}}}}
+message = {{"payload": {{"event": {{"data": {{"id": "P1", "title": "x", "urgency": "high"}}}}}}}}
 assert defs.queue("WebhookIngress").targets[0].render(message)["severity"] == "critical"
 """
 

@@ -109,7 +109,7 @@ def main() -> None:
             "BODY_BUCKET": "none",
             "DEFINITIONS": str(root / "infra" / "definitions.json"),
             "GITHUB_WEBHOOK_SECRET": "events-secret",
-            "COMMANDS": "functions.commands",
+            "COMMANDS": "commands",
         }
         command = [sys.executable, __file__, "--root", str(root)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -32,6 +32,11 @@ SECRET = "a-secret-for-tests"
 WAIT_S = 60
 
 
+def _triggered(incident: str) -> dict[str, Any]:
+    data = {"id": incident, "title": "Disk full", "urgency": "high"}
+    return {"event": {"event_type": "incident.triggered", "data": data}}
+
+
 class LambdaContext:
     def get_remaining_time_in_millis(self) -> int:
         return 60_000
@@ -56,7 +61,7 @@ class Stack:
         return self.runtime.queue(tenant, self.definitions.queue("WebhookIngress").spec)
 
     def post(self, tenant: str, incident: str) -> tuple[int, dict[str, Any]]:
-        body = json.dumps({"incident": {"id": incident, "title": "Disk full", "urgency": "high"}}).encode()
+        body = json.dumps(_triggered(incident)).encode()
         scheme = scheme_from(self.definitions.webhook("PagerDutyAlert").signature_settings or {})
         headers = sign(scheme, Secret("pagerduty", SECRET), body, system_clock())
         answer = self._ingress(

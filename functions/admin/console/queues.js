@@ -82,7 +82,7 @@ export function queuesView(main) {
       rows = new Map(queues.map((q) => [q.name, row(q)]));
       const heads = ["Queue", "Depth", ...NUMBERS.map(([, head]) => head), "Done / min", "Dead", "State"];
       fill(box, queues.length === 0
-        ? empty("No queues are defined", "Describe one in infra/queues and deploy it: it appears here at once.")
+        ? empty("No queues are defined", "Describe one in queues/ and deploy it: it appears here at once.")
         : h("div", { class: "scroll card", tabindex: "0", role: "region", "aria-label": "Queues" },
           h("table", { class: "live" }, h("caption", { class: "unseen" }, "Queues in numbers"),
             h("thead", {}, h("tr", {}, heads.map((head, n) => h("th", { scope: "col", class: n && n < 9 ? "num" : "" }, head)))),

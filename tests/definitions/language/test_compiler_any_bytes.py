@@ -15,7 +15,7 @@ from millrace.definitions.language.parser import decode, parse
 from millrace.definitions.language.source import MAX_ERRORS, MAX_SOURCE_BYTES, Report
 from tests.definitions.writing import fuzz
 
-SHIPPED = [path.read_bytes() for path in sorted(Path("infra/queues").glob("*.millrace"))]
+SHIPPED = [path.read_bytes() for path in sorted(Path("infra/example/queues").glob("*.millrace"))]
 
 fragments = st.sampled_from(
     ["app", "queue", "webhook", "Jobs", "message_type", "map_to", "command", "A.B", "{", "}", "{}", ":", ",", "(", ")",

@@ -13,7 +13,7 @@ from millrace.definitions import load
 from millrace.definitions.language.compiler import compile_files
 from tests.definitions.writing import compile_text
 
-SOURCES = sorted(Path("infra/queues").glob("*.millrace"))
+SOURCES = sorted(Path("infra/example/queues").glob("*.millrace"))
 COMPILED = Path("infra/definitions.json")
 SCHEMA = json.loads(Path("infra/definitions.schema.json").read_text())
 
@@ -54,7 +54,7 @@ def test_the_example_of_the_design_compiles_as_it_stands() -> None:
 def test_pagerduty_becomes_an_incident(urgency: Any, severity: str) -> None:
     queue = load(COMPILED).queue("WebhookIngress")
     message = {
-        "payload": {"incident": {"id": "PT4KHLK", "title": "The server is on fire", "urgency": urgency}},
+        "payload": {"event": {"data": {"id": "PT4KHLK", "title": "The server is on fire", "urgency": urgency}}},
         "headers": {"content-type": "application/json"},
         "source_ip": "192.0.2.7",
         "received_at": "2026-11-16T09:30:00Z",

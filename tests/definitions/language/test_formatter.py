@@ -79,7 +79,7 @@ def test_a_comment_alone_in_a_block_stays_in_it() -> None:
     assert formatted(text) == text
 
 
-@pytest.mark.parametrize("path", sorted(Path("infra/queues").glob("*.millrace")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(Path("infra/example/queues").glob("*.millrace")), ids=lambda path: path.name)
 def test_the_shipped_definitions_are_in_house_style(path: Path) -> None:
     assert formatted(path.read_text()) == path.read_text()
 

@@ -38,7 +38,7 @@ COLD: dict[str, str] = {
     "import lark": "import lark",
     "lark, grammar built, definitions compiled": (
         "from pathlib import Path\nfrom millrace.definitions.language.compiler import compile_files\n"
-        "compile_files([(str(path), path.read_bytes()) for path in Path('infra/queues').glob('*.millrace')])"
+        "compile_files([(str(path), path.read_bytes()) for path in Path('infra/example/queues').glob('*.millrace')])"
     ),
     "import cel (whole package, with its command line)": "import cel",
     "import celpy (cel-python)": "import celpy",
