@@ -39,7 +39,7 @@ $(eval $(call environment,.venv-checkov,$(LOCKS)/checkov.txt,,true))
 $(eval $(call environment,.venv-clients,$(LOCKS)/clients.txt,,true))
 
 node_modules/.installed: package-lock.json infra/local/engines.py | $(UV)
-	@UV=$(UV) $(PYTHON) infra/local/engines.py
+	@UV=$(CURDIR)/$(UV) PYTHONPATH=.:shared $(PYTHON) -m infra.local.engines
 	@touch $@
 
 tests/console/node_modules/.installed: tests/console/package-lock.json tests/console/browser.py | install engines
@@ -54,14 +54,14 @@ browser: tests/console/node_modules/.installed  ## download the Chromium that th
 
 compile: install  ## write infra/definitions.json and infra/openapi.json again
 	@$(BIN)/millrace fmt
-	@$(BIN)/millrace compile
+	@$(BIN)/millrace compile -o infra/definitions.json
 	@$(BIN)/millrace openapi > infra/openapi.json
 
 lock: | $(UV)  ## write every lock again; versions stay as they are (ARGS=--upgrade for the newest)
 	$(COMPILE) pyproject.toml -o requirements.txt
 	$(COMPILE) --all-extras pyproject.toml -o $(LOCKS)/dev.txt
 	$(COMPILE) --all-extras pyproject.toml --override $(LOCKS)/spark4.in -o $(LOCKS)/spark4.txt
-	$(COMPILE) --extra admin --extra cli --extra local --extra setup pyproject.toml -o $(LOCKS)/run.txt
+	$(COMPILE) --extra setup pyproject.toml -o $(LOCKS)/run.txt
 	$(COMPILE) $(LOCKS)/checkov.in -o $(LOCKS)/checkov.txt
 	$(COMPILE) $(LOCKS)/clients.in -o $(LOCKS)/clients.txt
 	$(COMPILE) $(LOCKS)/engines.in -o $(LOCKS)/engines.txt
@@ -72,7 +72,7 @@ lock: | $(UV)  ## write every lock again; versions stay as they are (ARGS=--upgr
 
 .PHONY: run build deploy glue-package
 run: engines ministack .venv-run/.installed  ## the whole product on this machine (ARGS="--port 0 --help" and so on)
-	@.venv-run/bin/python infra/local/run.py $(ARGS)
+	@.venv-run/bin/millrace dev --app infra/example --home .local --tour $(ARGS)
 
 build: install .venv-sam/.installed  ## small, compiled artifacts for every function
 	@SAM_CLI_TELEMETRY=0 PATH="$(CURDIR)/.venv/bin:$$PATH" .venv-sam/bin/sam build --build-in-source
@@ -94,7 +94,7 @@ check: install  ## formatting, lint, types, import directions, definitions
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	@$(BIN)/millrace fmt --check
-	@$(BIN)/millrace compile --check --strict
+	@$(BIN)/millrace compile --check --strict -o infra/definitions.json
 
 unit: install engines ministack browser  ## the test suite on DynamoDB Local and MiniStack
 	@$(BIN)/pytest $(ARGS)

@@ -1,6 +1,6 @@
 """The product as one process: the gateway, the functions, what wakes them. Started by `run.py`, restarted on reload.
 
-    python -m infra.local.app --port 8080 --dynamodb http://… --s3 http://… [--lambda]
+    python -m infra.local.app --app . --port 8080 --dynamodb http://… --s3 http://… [--lambda]
 
 Functions run in this process, or with `--lambda` each in processes of its own under AWS's bootstrap.
 """
@@ -29,6 +29,7 @@ from infra.local.lambda_runtime import InvokeApi, LambdaFunction
 from infra.local.places import RESOURCES, Places
 from infra.local.streams import StreamPoller
 from infra.local.template import Template
+from millrace.app.layout import App
 
 Call = Callable[..., Any]
 #: Between two rounds of the schedule.
@@ -51,7 +52,7 @@ class Remaining:
         return min(left, GRACE_MS) if self._stopping.is_set() else left
 
 
-class App:
+class LocalStack:
     """The functions by their logical ids, and everything that calls them."""
 
     def __init__(self, places: Places, *, port: int, under_lambda: bool) -> None:
@@ -157,6 +158,7 @@ def _plain(record: dict[str, Any]) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.local.app")
+    parser.add_argument("--app", type=Path, required=True)
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--dynamodb", required=True)
@@ -169,8 +171,8 @@ def main(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("botocore").setLevel(logging.WARNING)
     overrides = dict(pair.split("=", 1) for pair in given.set)
-    places = Places(given.home, given.dynamodb, given.s3, overrides)
-    app = App(places, port=given.port, under_lambda=given.under_lambda)
+    places = Places(App(given.app), given.home, given.dynamodb, given.s3, overrides)
+    app = LocalStack(places, port=given.port, under_lambda=given.under_lambda)
     app.run()
     return 0
 

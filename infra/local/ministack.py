@@ -16,10 +16,14 @@ from pathlib import Path
 
 from infra.local.dynamodb import CREDENTIALS, REGION, ROOT
 from infra.local.engine_process import EngineMissing, EngineProcess
+from millrace.app.bundle import tool_folder
+
+LOCK = ROOT / "infra" / "locks" / "ministack.txt"
+FOLDER = tool_folder("ministack", LOCK)
 
 
 def find_ministack() -> Path:
-    program = ROOT / ".venv-ministack" / "bin" / "ministack"
+    program = FOLDER / "bin" / "ministack"
     if not program.exists():
         raise EngineMissing("MiniStack is not there: run `make ministack` (it makes .venv-ministack from its lock).")
     return program

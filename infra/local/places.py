@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from infra.local.dynamodb import CREDENTIALS, ROOT
+from infra.local.dynamodb import CREDENTIALS
 from infra.local.template import Function, Reference, Template
+from millrace.app.layout import App
+from millrace.app.registered import command_modules
+from millrace.app.secrets import SECRETS, LocalSecrets, secret_names, write_privately
 
 #: Local names of the template's resources.
 RESOURCES = {
@@ -27,14 +30,15 @@ RESOURCES = {
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folder and the addresses of one local stack."""
+    """The folder and the addresses of one local stack, and the app that runs in it."""
 
+    app: App
     home: Path
     dynamodb_url: str
     s3_url: str
     overrides: Mapping[str, str] = field(default_factory=dict)  #: in place of what the template gives
 
-    def tell(self, url: str) -> None:
+    def publish(self, url: str) -> None:
         """Write down where the API and its table are, for `millrace` in this folder (see `millrace.cli.local`)."""
         table = {
             "name": RESOURCES["QueueTable"],
@@ -48,8 +52,7 @@ class Places:
 
     def environment(self, function: Function, template: Template, *, in_process: bool) -> dict[str, str]:
         """What the template gives a function, with local things in place of AWS's."""
-        held = self.secrets()
-        given = {name: self._local(name, value, template, held) for name, value in function.environment.items()}
+        given = {name: self._local(value, template) for name, value in function.environment.items()}
         local = {
             **CREDENTIALS,
             "AWS_REGION": CREDENTIALS["AWS_DEFAULT_REGION"],
@@ -58,6 +61,9 @@ class Places:
             "AWS_EC2_METADATA_DISABLED": "true",
             "TARGET_ALLOW_LOOPBACK": "1",
             "LOG_HISTORY": "1",
+            "DEFINITIONS": str(self.app.definitions),
+            "COMMANDS": ",".join(command_modules(os.environ)),
+            "WEBHOOK_SECRETS": f"file:{self.home / SECRETS}",
         }
         if in_process:
             local |= {"SHARED_PROCESS": "1", "WORKER_FUNCTION": ""}
@@ -65,11 +71,9 @@ class Places:
             local["WORKER_FUNCTION"] = "WorkerFunction"
         return {**given, **local, **self.overrides}
 
-    def _local(self, name: str, value: Any, template: Template, held: Mapping[str, str]) -> str:
+    def _local(self, value: Any, template: Template) -> str:
         if not isinstance(value, Reference):
             return str(value)
-        if name.endswith("_WEBHOOK_SECRET"):
-            return held.get(name) or ""
         if value.kind == "Ref" and value.argument in RESOURCES:
             return RESOURCES[value.argument]
         if value.kind == "Ref":
@@ -80,20 +84,10 @@ class Places:
 
     def secrets(self) -> dict[str, str]:
         """A signing secret for each webhook that needs one: made once, kept readable by you only."""
-        path = self.home / "secrets.json"
-        held: dict[str, str] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        compiled = json.loads((ROOT / "infra" / "definitions.json").read_text("utf-8"))
-        named = {s["name"] for hook in compiled["webhooks"].values() for s in hook["secrets"] if s["source"] == "env"}
-        missing = named - set(held)
+        kept = LocalSecrets(self.home / SECRETS)
+        held = kept.read()
+        missing = secret_names(self.app.definitions) - set(held)
         if missing:
             held |= {name: secrets.token_hex(24) for name in missing}
-            write_privately(path, json.dumps(held, indent=2) + "\n")
+            kept.write(held)
         return held
-
-
-def write_privately(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, from the first byte on."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)

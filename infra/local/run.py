@@ -1,4 +1,4 @@
-"""The whole product on a laptop: `make run`.
+"""The whole product on a laptop, with an app's queues and commands: `millrace dev`, `make run`.
 
 DynamoDB Local and S3 on disk, the gateway with the template's routes, the functions, stream, schedule, console; then
 one signed webhook on its way to done. Ctrl-C ends what was started here, by its process id, and nothing else.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import json
 import os
 import signal
 import socket
@@ -21,21 +22,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "shared")]
+from rich.console import Console
+from rich.markup import escape
 
-from rich.console import Console  # noqa: E402 (the path comes first: this is started as a file)
-
-from infra.local.dynamodb import CREDENTIALS, REGION, ROOT, DynamoDbLocal  # noqa: E402
-from infra.local.engine_process import EngineMissing, free_port  # noqa: E402
-from infra.local.ministack import MiniStack  # noqa: E402
-from infra.local.places import RESOURCES, Places  # noqa: E402
-from infra.local.tour import development_token, take_the_tour  # noqa: E402
+from infra.local.dynamodb import CREDENTIALS, REGION, ROOT, DynamoDbLocal
+from infra.local.engine_process import EngineMissing, free_port
+from infra.local.engines import ensure_engines
+from infra.local.ministack import MiniStack
+from infra.local.places import RESOURCES, Places
+from infra.local.tour import TOUR_SECRET, development_token, take_the_tour
+from millrace.app.compile import NotCompiled, write_definitions
+from millrace.app.layout import App, NoApp
+from millrace.app.registered import CommandsBroken, app_path
 
 READY_S = 60
 STOP_S = 20
-#: What a reload watches.
-WATCHED = ("functions/**/*.py", "functions/**/console/*", "shared/millrace/**/*.py", "infra/definitions.json",
-           "infra/queues/*.millrace", "template.yaml")  # fmt: skip
+#: What a reload watches of the bundle, besides the app's own files.
+WATCHED = ("functions/**/*.py", "functions/**/console/*", "shared/millrace/**/*.py", "template.yaml")
 LOOK_S = 0.5
 
 
@@ -47,6 +50,7 @@ class CannotRun(Exception):
 class Options:
     """What was asked for on the command line."""
 
+    app: App
     home: Path
     port: int
     dynamodb_port: int
@@ -57,19 +61,22 @@ class Options:
 
 
 def options(arguments: list[str]) -> Options:
-    parser = argparse.ArgumentParser(prog="make run", description="The whole product on this machine.")
+    parser = argparse.ArgumentParser(prog="millrace dev", description="The whole product on this machine.")
+    parser.add_argument("--app", type=Path, default=Path.cwd(), help="the app's folder (this one)")
     parser.add_argument("--port", type=int, default=8080, help="of the gateway (8080; 0 for any free one)")
     parser.add_argument("--dynamodb-port", type=int, default=8000, help="of DynamoDB Local (8000; 0 for any)")
     parser.add_argument("--s3-port", type=int, default=8001, help="of S3 (8001; 0 for any)")
-    parser.add_argument("--home", type=Path, default=ROOT / ".local", help="where data is kept (.local)")
+    parser.add_argument("--home", type=Path, help="where data is kept (the app's .local)")
     parser.add_argument(
         "--lambda", dest="under_lambda", action="store_true", help="run functions under AWS's bootstrap"
     )
     parser.add_argument("--reload", action="store_true", help="restart the functions when their code changes")
-    parser.add_argument("--no-tour", dest="tour", action="store_false", help="send no sample webhook")
+    parser.add_argument("--tour", action=argparse.BooleanOptionalAction, default=False, help="send a sample webhook")
     given = parser.parse_args(arguments)
+    app = App.find(given.app)
     return Options(
-        given.home.resolve(),
+        app,
+        (given.home or app.home).resolve(),
         given.port or free_port(),
         given.dynamodb_port or free_port(),
         given.s3_port or free_port(),
@@ -119,6 +126,8 @@ class Functions:
             sys.executable,
             "-m",
             "infra.local.app",
+            "--app",
+            str(chosen.app.root),
             "--home",
             str(chosen.home),
             "--port",
@@ -132,7 +141,7 @@ class Functions:
     def start(self) -> None:
         """Start it and wait until it answers. Raises CannotRun with the end of its log."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-        environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'shared'}", "PYTHONUNBUFFERED": "1", **CREDENTIALS}
+        environment |= {"PYTHONPATH": app_path(self._chosen.app, os.environ), "PYTHONUNBUFFERED": "1", **CREDENTIALS}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
@@ -169,27 +178,28 @@ class Functions:
         self.stop()
 
 
-def watched() -> dict[Path, int]:
-    return {path: path.stat().st_mtime_ns for pattern in WATCHED for path in ROOT.glob(pattern) if path.is_file()}
+def watched(app: App) -> dict[Path, int]:
+    """When each file was changed that the functions are made of: the bundle's, and the app's code and definitions."""
+    found = [path for pattern in WATCHED for path in ROOT.glob(pattern)]
+    found += [path for part in app.code() for path in ([part] if part.is_file() else part.rglob("*.py"))]
+    found += [*app.queues.rglob("*.millrace"), app.template]
+    return {path: path.stat().st_mtime_ns for path in found if path.is_file()}
 
 
-def reload_on_change(functions: Functions, say: Callable[[str], None], stopping: threading.Event) -> None:
-    """Restart the functions when a file changes; a definition is compiled first."""
-    seen = watched()
+def reload_on_change(app: App, functions: Functions, say: Callable[[str], None], stopping: threading.Event) -> None:
+    """Restart the functions when a file changes; the app is compiled first, and goes on as it was where that fails."""
+    seen = watched(app)
     while not stopping.wait(LOOK_S):
-        now = watched()
+        now = watched(app)
         changed = {path for path in {*seen, *now} if seen.get(path) != now.get(path)}
         seen = now
         if not changed:
             continue
-        if any(path.suffix == ".millrace" for path in changed):
-            compiled = subprocess.run(
-                [sys.executable, "-m", "millrace.cli", "compile"], cwd=ROOT, capture_output=True, text=True, check=False
-            )
-            say(compiled.stdout.strip() or compiled.stderr.strip())
-            if compiled.returncode:
-                continue
-            seen = watched()
+        try:
+            write_definitions(app, os.environ)
+        except (NotCompiled, CommandsBroken) as failed:
+            say(f"[red]{escape(str(failed))}[/red]")
+            continue
         say(f"{', '.join(sorted(path.name for path in changed)[:3])} changed: restarting the functions ...")
         functions.stop()
         try:
@@ -225,37 +235,63 @@ def run(chosen: Options, console: Console, stopping: threading.Event) -> None:
         status.update("Starting S3 ...")
         stack = MiniStack(port=chosen.s3_port, services=("s3",), objects=chosen.home / "s3")
         s3 = running.enter_context(stack)
-        places = Places(chosen.home, dynamodb.url, s3.url)
+        places = Places(chosen.app, chosen.home, dynamodb.url, s3.url)
+        secrets = places.secrets()
         prepare(places)
         status.update("Starting the functions ...")
         functions = running.enter_context(Functions(chosen, places))
         status.stop()
         url = f"http://127.0.0.1:{chosen.port}"
         token = development_token(places)
-        places.tell(url)
+        places.publish(url)
         announce(console, chosen, places, url)
-        if chosen.tour and not stopping.is_set():
-            take_the_tour(console, url, token, places.secrets()["PAGERDUTY_WEBHOOK_SECRET"], stopping)
+        if chosen.tour and TOUR_SECRET in secrets and not stopping.is_set():
+            take_the_tour(console, url, token, secrets[TOUR_SECRET], stopping)
         say("[dim]Ctrl-C stops everything that was started here.[/dim]")
+        threading.Thread(target=show_problems, args=(functions.log, say, stopping), daemon=True).start()
         if chosen.reload:
-            reload_on_change(functions, say, stopping)
-        while not stopping.wait(0.5):
+            reload_on_change(chosen.app, functions, say, stopping)
+        while not stopping.wait(LOOK_S):
             pass
         say("Stopping ...")
     say("Stopped. The data stays in " + shown(chosen.home) + ".")
 
 
+def show_problems(path: Path, say: Callable[[str], None], stopping: threading.Event) -> None:
+    """Print what only somebody at this terminal can mend, from the functions' log as it grows: once each."""
+    said: set[str] = set()
+    with path.open(encoding="utf-8", errors="replace") as log:
+        log.seek(0, os.SEEK_END)
+        while not stopping.wait(LOOK_S):
+            for text in map(problem_in, log):
+                if text and text not in said:
+                    said.add(text)
+                    say(f"[red]{escape(text)}[/red]")
+
+
+def problem_in(line: str) -> str:
+    """What a line of the log says about a webhook that cannot verify; empty for all others."""
+    if '"problem"' not in line:
+        return ""
+    try:
+        record = json.loads(line)
+        return f"The webhook {record['webhook']} cannot verify: {record['problem']}"
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
 def shown(path: Path) -> str:
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def announce(console: Console, chosen: Options, places: Places, url: str) -> None:
     """URLs, where the token is, and a line to try."""
     token = shown(chosen.home / "token")
+    names = json.loads(chosen.app.definitions.read_text("utf-8"))["webhooks"]
     lines = [
         ("API", url),
         ("console", f"{url}/console"),
-        ("webhooks", f"{url}/hook/PagerDutyAlert"),
+        ("webhooks", ", ".join(f"{url}/hook/{name}" for name in names) or "none is defined"),
         ("DynamoDB", places.dynamodb_url),
         ("S3", places.s3_url),
         ("token", f"in {token} (yours only); export MILLRACE_TOKEN=$(cat {token})"),
@@ -285,12 +321,14 @@ def main(arguments: list[str]) -> int:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ.update(CREDENTIALS)
-    chosen = options(arguments)
     try:
+        chosen = options(arguments)
         with only_one(chosen.home):
+            write_definitions(chosen.app, os.environ)
+            ensure_engines()
             run(chosen, console, stopping)
-    except (CannotRun, EngineMissing) as failed:
-        console.print(f"[red]error:[/red] {failed}", highlight=False, soft_wrap=True)
+    except (CannotRun, EngineMissing, NoApp, NotCompiled, CommandsBroken) as failed:
+        console.print(f"[red]error:[/red] {escape(str(failed))}", highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -13,7 +13,8 @@ from typing import Any
 from rich.console import Console
 
 from infra.local.dynamodb import REGION
-from infra.local.places import RESOURCES, Places, write_privately
+from infra.local.places import RESOURCES, Places
+from millrace.app.secrets import write_privately
 from millrace.model.clock import system_clock
 from millrace.model.tokens import ANY_TENANT, Scope, issue, verify
 from millrace.signatures import Secret
@@ -24,6 +25,7 @@ from millrace.stores.dynamodb.tokens import DynamoTokens
 
 WEBHOOK = "PagerDutyAlert"
 QUEUE = "WebhookIngress"
+TOUR_SECRET = "PAGERDUTY_WEBHOOK_SECRET"  # noqa: S105 (its name)
 #: An end: nothing more will happen to the message.
 ENDS = ("done", "dead")
 PATIENCE_S = 60
@@ -44,9 +46,9 @@ def development_token(places: Places) -> str:
 def sample() -> bytes:
     """An incident that was not sent before."""
     number = secrets.token_hex(4).upper()
-    incident = {"id": f"Q{number}", "title": "Head race level below 40 cm", "urgency": "high"}
-    event = {"id": f"01{number}", "event_type": "incident.triggered"}
-    return json.dumps({"event": event, "incident": incident}).encode()
+    incident = {"id": f"Q{number}", "type": "incident", "title": "Head race level below 40 cm", "urgency": "high"}
+    event = {"id": f"01{number}", "event_type": "incident.triggered", "resource_type": "incident", "data": incident}
+    return json.dumps({"event": event}).encode()
 
 
 def call(method: str, url: str, headers: dict[str, str], body: bytes | None = None) -> tuple[int, Any]:

@@ -13,13 +13,13 @@ from tests.definitions.writing import queue_text
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "infra" / "queues").mkdir(parents=True)
+    (tmp_path / "queues").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def write(project: Path, text: str) -> Path:
-    path = project / "infra" / "queues" / "jobs.millrace"
+    path = project / "queues" / "jobs.millrace"
     path.write_text(text)
     return path
 
@@ -42,14 +42,14 @@ def test_compile_writes_and_check_notices_a_change(project: Path) -> None:
 def test_compile_with_an_error_prints_it_and_leaves_the_compiled_file_alone(project: Path) -> None:
     write(project, queue_text(""))
     millrace("compile")
-    before = (project / "infra" / "definitions.json").read_bytes()
+    before = (project / ".millrace" / "definitions.json").read_bytes()
     write(project, queue_text("shards: 500\nlabls: []"))
     failed = millrace("compile")
     assert failed.exit_code == 1
-    assert "infra/queues/jobs.millrace:1:" in failed.output
+    assert "queues/jobs.millrace:1:" in failed.output
     assert "did you mean `labels`?" in failed.output
     assert "2 errors, 0 warnings; nothing written." in failed.output
-    assert (project / "infra" / "definitions.json").read_bytes() == before
+    assert (project / ".millrace" / "definitions.json").read_bytes() == before
 
 
 def test_compile_strict_fails_on_warnings(project: Path) -> None:
@@ -59,13 +59,13 @@ def test_compile_strict_fails_on_warnings(project: Path) -> None:
 
 
 def test_compile_without_files_says_so(project: Path) -> None:
-    assert "There is no .millrace file" in millrace("compile").output
+    assert "belongs to no app" in millrace("compile").output
 
 
 def test_fmt_formats_once_and_check_agrees(project: Path) -> None:
     path = write(project, queue_text("shards:2"))
     assert millrace("fmt", "--check").exit_code == 1
-    assert millrace("fmt").output == "formatted: infra/queues/jobs.millrace\n"
+    assert millrace("fmt").output == "formatted: queues/jobs.millrace\n"
     once = path.read_text()
     assert millrace("fmt").output == ""
     assert millrace("fmt", "--check").exit_code == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from infra.local.places import Places
+from millrace.app.layout import App
 from millrace.cli.connection import DEFAULT_URL, Exit, connection_of
 from millrace.cli.local import find_local
 from tests.cli.terminal import Terminal
@@ -15,7 +16,7 @@ def tell(stack: Stack, folder: Path, token: str, engine_url: str) -> Path:
     """A `.local` as the stack writes it, and a folder below it."""
     home = folder / ".local"
     home.mkdir()
-    Places(home, engine_url, "").tell(stack.url)
+    Places(App(home), home, engine_url, "").publish(stack.url)
     (home / "token").write_text(f"{token}\n")
     table = (home / "table.json").read_text().replace("millrace-queue", stack.table)
     (home / "table.json").write_text(table)

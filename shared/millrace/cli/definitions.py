@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,19 +10,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from millrace.definitions.language.source import Diagnostic
+from millrace.app.layout import SUFFIX, App
+from millrace.cli.app import this_app
 
-SUFFIX = ".millrace"
-DEFAULT_SOURCES = Path("infra/queues")
-DEFAULT_COMPILED = Path("infra/definitions.json")
+if TYPE_CHECKING:
+    from millrace.definitions.language.compiler import Compilation
+    from millrace.definitions.language.source import Diagnostic
 
 _sources = click.argument("sources", nargs=-1, type=click.Path(exists=True, path_type=Path))
 
 
 def _files(sources: tuple[Path, ...]) -> Iterator[tuple[str, bytes]]:
     """Every definition file under the given paths, in the order of their names."""
-    for source in sources or (DEFAULT_SOURCES,):
+    for source in sources:
         found = sorted(source.rglob(f"*{SUFFIX}")) if source.is_dir() else [source]
         if not found or not source.exists():
             raise click.ClickException(f"There is no {SUFFIX} file in {source}.")
@@ -37,18 +38,16 @@ def _print(findings: list[Diagnostic]) -> None:
 @click.command("compile")
 @_sources
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=DEFAULT_COMPILED, show_default=True
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The app's .millrace/definitions.json."
 )
 @click.option("--check", is_flag=True, help="Write nothing; fail if the compiled file is not current.")
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
-def compile_command(sources: tuple[Path, ...], output: Path, *, check: bool, strict: bool) -> None:
+def compile_command(sources: tuple[Path, ...], output: Path | None, *, check: bool, strict: bool) -> None:
     """Compile definitions to the JSON that the functions load.
 
-    SOURCES are files or folders; the default is infra/queues.
+    SOURCES are files or folders. Without them: the app's queues, held to the commands that its modules register.
     """
-    from millrace.definitions.language.compiler import compile_files
-
-    compilation = compile_files(_files(sources))
+    compilation, output = _compiled(sources, output)
     _print(compilation.findings)
     if compilation.definitions is None or (strict and compilation.warnings):
         raise click.ClickException(_count(len(compilation.errors), len(compilation.warnings)))
@@ -56,11 +55,32 @@ def compile_command(sources: tuple[Path, ...], output: Path, *, check: bool, str
     if check:
         current = output.read_bytes() if output.exists() else b""
         if current != compilation.text.encode():
-            raise click.ClickException(f"{output} is not current: run `millrace compile` and commit it.")
-        click.echo(f"{output} is current: {queues} queues, {webhooks} webhooks.")
+            raise click.ClickException(f"{_shown(output)} is not current: run `millrace compile`.")
+        click.echo(f"{_shown(output)} is current: {queues} queues, {webhooks} webhooks.")
         return
+    output.parent.mkdir(exist_ok=True)
     output.write_text(compilation.text, encoding="utf-8", newline="\n")
-    click.echo(f"{output}: {queues} queues, {webhooks} webhooks.")
+    click.echo(f"{_shown(output)}: {queues} queues, {webhooks} webhooks.")
+
+
+def _compiled(sources: tuple[Path, ...], output: Path | None) -> tuple[Compilation, Path]:
+    from millrace.app.compile import compile_app
+    from millrace.app.registered import CommandsBroken
+    from millrace.definitions.language.compiler import compile_files
+
+    if sources:
+        if output is None:
+            raise click.UsageError("Say where to write what these compile to: -o FILE.")
+        return compile_files(_files(sources)), output
+    app = this_app()
+    try:
+        return compile_app(app, os.environ), output or app.definitions
+    except CommandsBroken as broken:
+        raise click.ClickException(str(broken)) from broken
+
+
+def _shown(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _count(errors: int, warnings: int) -> str:
@@ -80,7 +100,7 @@ def format_command(sources: tuple[Path, ...], *, check: bool) -> None:
     from millrace.definitions.language.source import Report
 
     changed, broken = [], False
-    for name, data in _files(sources):
+    for name, data in _files(sources or (_shown(this_app().queues),)):
         report = Report()
         parsed = parse(decode(name, data, report), report)
         if report.findings:
@@ -98,6 +118,17 @@ def format_command(sources: tuple[Path, ...], *, check: bool) -> None:
         sys.exit(1)
 
 
+def _text_of(app: App) -> bytes:
+    from millrace.app.compile import definition_files
+    from millrace.definitions.language.compiler import compile_files
+
+    compilation = compile_files(definition_files(app))
+    if compilation.definitions is None:
+        _print(compilation.errors)
+        raise click.ClickException(_count(len(compilation.errors), len(compilation.warnings)))
+    return compilation.text.encode()
+
+
 @click.command("explain")
 @click.argument("queue")
 @click.option(
@@ -105,10 +136,9 @@ def format_command(sources: tuple[Path, ...], *, check: bool) -> None:
     "--definitions",
     "compiled",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    default=DEFAULT_COMPILED,
-    show_default=True,
+    help="A compiled file; without it the app's definitions are compiled.",
 )
-def explain_command(queue: str, compiled: Path) -> None:
+def explain_command(queue: str, compiled: Path | None) -> None:
     """Print QUEUE's retry timetable and limits in words."""
     from rich.console import Console
     from rich.table import Table
@@ -118,7 +148,7 @@ def explain_command(queue: str, compiled: Path) -> None:
     from millrace.model.errors import MillraceError
 
     try:
-        definition = load(compiled).queue(queue)
+        definition = load(compiled or _text_of(this_app())).queue(queue)
     except MillraceError as exc:
         raise click.ClickException(str(exc)) from exc
     console = Console(highlight=False)

@@ -1,4 +1,4 @@
-"""`millrace doctor` says what is wrong with a set-up and what to do; `millrace dev` starts the local stack."""
+"""`millrace doctor` says what is wrong with a set-up and what to do."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from pathlib import Path
 
 import click
 
+from millrace.app.bundle import bundle_root, is_checkout
+from millrace.app.layout import App
+from millrace.cli.app import this_app
+
 #: Ports of the local stack, and the option that changes each.
 PORTS = {8080: "--port", 8000: "--dynamodb-port", 8001: "--s3-port"}
 PACKAGES = ("boto3", "pynamodb", "aws_lambda_powertools", "chalice", "yaml", "rich", "httpx", "lark")
-#: A folder is a checkout where these are.
-SIGNS = ("template.yaml", "infra/local/run.py")
 #: A path of more parts than this is shown without its middle.
 LONG_PATH = 4
 
@@ -33,33 +35,29 @@ class Check:
     remedy: str = ""  #: what to type
 
 
-def checkout(start: Path) -> Path | None:
-    """The checkout that a folder belongs to."""
-    return next((folder for folder in (start, *start.parents) if all((folder / sign).exists() for sign in SIGNS)), None)
-
-
-def examine(root: Path) -> Iterator[Check]:
+def examine(app: App, environment: dict[str, str]) -> Iterator[Check]:
     """Everything that the local stack needs, in the order in which it needs it."""
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Check("Python", sys.version_info >= (3, 11), version, "use Python 3.11 or newer: make PYTHON=python3.11 run")
+    yield Check("Python", sys.version_info >= (3, 11), version, "use Python 3.11 or newer")
     missing = [name for name in PACKAGES if find_spec(name) is None]
-    yield Check("packages", not missing, f"missing: {', '.join(missing)}" if missing else "all there", "make install")
-    yield from _engines(root)
-    yield _definitions(root)
+    install = "make install" if is_checkout() else "pip install -r requirements.txt"
+    yield Check("packages", not missing, f"missing: {', '.join(missing)}" if missing else "all there", install)
+    yield from _engines(app.root)
+    yield _definitions(app, environment)
     yield from _ports()
-    yield from _private_files(root)
+    yield from _private_files(app)
 
 
 def _engines(root: Path) -> Iterator[Check]:
-    sys.path.insert(0, str(root))
+    sys.path.insert(0, str(bundle_root()))
     from infra.local.dynamodb import find_jar, find_java  # type: ignore[import-not-found,unused-ignore]
     from infra.local.engine_process import EngineMissing  # type: ignore[import-not-found,unused-ignore]
     from infra.local.ministack import find_ministack  # type: ignore[import-not-found,unused-ignore]
 
     finders: tuple[tuple[str, Callable[[], str | Path], str], ...] = (
         ("Java 17", find_java, "install it (Debian: openjdk-17-jre-headless) or set JAVA_HOME"),
-        ("DynamoDB Local", find_jar, "make engines"),
-        ("S3 (MiniStack)", find_ministack, "make ministack"),
+        ("DynamoDB Local", find_jar, "make engines" if is_checkout() else "millrace dev downloads it"),
+        ("S3 (MiniStack)", find_ministack, "make ministack" if is_checkout() else "millrace dev downloads it"),
     )
     for name, find, remedy in finders:
         try:
@@ -69,28 +67,28 @@ def _engines(root: Path) -> Iterator[Check]:
 
 
 def _place(found: str | Path, root: Path) -> str:
-    """A path from the checkout, with the middle of a long one left out: the name at its end says what was found."""
+    """A path from the app, with the middle of a long one left out: the name at its end says what was found."""
     path = Path(found)
     parts = path.relative_to(root).parts if path.is_relative_to(root) else path.parts
     return str(Path(*parts)) if len(parts) <= LONG_PATH else str(Path(*parts[:2], "…", parts[-1]))
 
 
-def _definitions(root: Path) -> Check:
-    """The compiled definitions must be what their text compiles to; file times say nothing (a clone makes them new)."""
+def _definitions(app: App, environment: dict[str, str]) -> Check:
+    """The definitions must compile, and every command that they name must be registered."""
     if find_spec("lark") is None:
-        return Check("definitions", good=False, found="cannot be compiled without lark", remedy="make install")
-    from millrace.definitions.language.compiler import compile_files
+        return Check("definitions", good=False, found="cannot be compiled without lark", remedy="pip install millrace")
+    from millrace.app.compile import compile_app
+    from millrace.app.registered import CommandsBroken
 
-    sources = sorted((root / "infra" / "queues").rglob("*.millrace"))
-    compilation = compile_files((path.relative_to(root).as_posix(), path.read_bytes()) for path in sources)
-    compiled = root / "infra" / "definitions.json"
+    try:
+        compilation = compile_app(app, environment)
+    except CommandsBroken as broken:
+        return Check("definitions", good=False, found=str(broken), remedy="mend it, then millrace compile")
     if compilation.definitions is None:
-        found = f"{len(compilation.errors)} errors in infra/queues"
-    elif not compiled.exists() or compiled.read_bytes() != compilation.text.encode():
-        found = "infra/definitions.json is not what infra/queues compiles to"
-    else:
-        return Check("definitions", good=True, found="infra/definitions.json is current")
-    return Check("definitions", good=False, found=found, remedy="millrace compile")
+        found = f"{len(compilation.errors)} errors in queues/"
+        return Check("definitions", good=False, found=found, remedy="millrace compile")
+    queues, webhooks = (len(compilation.definitions[kind]) for kind in ("queues", "webhooks"))
+    return Check("definitions", good=True, found=f"{queues} queues, {webhooks} webhooks")
 
 
 def _ports() -> Iterator[Check]:
@@ -105,9 +103,9 @@ def _ports() -> Iterator[Check]:
                 yield Check(f"port {port}", good=False, found="taken", remedy=remedy)
 
 
-def _private_files(root: Path) -> Iterator[Check]:
+def _private_files(app: App) -> Iterator[Check]:
     for name in ("token", "secrets.json"):
-        path = root / ".local" / name
+        path = app.home / name
         if path.exists():
             mode = path.stat().st_mode & 0o777
             yield Check(f".local/{name}", mode == 0o600, f"mode {mode:o}", f"chmod 600 .local/{name}")
@@ -116,7 +114,7 @@ def _private_files(root: Path) -> Iterator[Check]:
 @click.command("doctor")
 def doctor_command() -> None:
     """Check everything that the local stack needs, and say what to do about what is missing."""
-    findings = list(examine(_root()))
+    findings = list(examine(this_app(), dict(os.environ)))
     width = max(len(finding.name) for finding in findings) + 2
     for finding in findings:
         mark = click.style("ok  ", fg="green") if finding.good else click.style("no  ", fg="red")
@@ -135,19 +133,3 @@ def _lines(text: str, indent: int) -> list[str]:
     """The text in lines that fit beside the names, broken at spaces where it has any."""
     room = shutil.get_terminal_size().columns - indent - 4
     return textwrap.wrap(text, max(room, 20), break_on_hyphens=False) or [""]
-
-
-@click.command("dev", context_settings={"ignore_unknown_options": True, "help_option_names": []})
-@click.argument("options", nargs=-1, type=click.UNPROCESSED)
-def dev_command(options: tuple[str, ...]) -> None:
-    """Start the local stack, as `make run` does; `millrace dev --help` shows its options."""
-    program = str(_root() / "infra" / "local" / "run.py")
-    # In place of this process: a parent in between would get Ctrl-C as well, and could not wait for an orderly end.
-    os.execv(sys.executable, [sys.executable, program, *options])  # noqa: S606
-
-
-def _root() -> Path:
-    root = checkout(Path.cwd())
-    if root is None:
-        raise click.ClickException("This is no checkout of Millrace: go into one (the folder with template.yaml).")
-    return root

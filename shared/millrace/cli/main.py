@@ -6,11 +6,13 @@ import click
 from click.shell_completion import get_completion_class
 
 from millrace.cli import messages, queues
+from millrace.cli.app import build_command, deploy_command, dev_command, new_command, test_command
 from millrace.cli.dead_letters import dlq
 from millrace.cli.definitions import compile_command, explain_command, format_command
-from millrace.cli.doctor import dev_command, doctor_command
+from millrace.cli.doctor import doctor_command
 from millrace.cli.history import check_history_command
 from millrace.cli.openapi import openapi_command
+from millrace.cli.secrets import secrets
 from millrace.cli.send import send_command
 from millrace.cli.tokens import tokens
 
@@ -38,6 +40,12 @@ def completion_command(context: click.Context, shell: str) -> None:
 
 
 for command in (
+    new_command,
+    dev_command,
+    test_command,
+    build_command,
+    deploy_command,
+    secrets,
     compile_command,
     format_command,
     explain_command,
@@ -48,7 +56,6 @@ for command in (
     send_command,
     openapi_command,
     completion_command,
-    dev_command,
     doctor_command,
     check_history_command,
 ):

@@ -100,7 +100,8 @@ class Deployment:
     def webhook(self, incident: str, *, secret: str | None = None) -> tuple[int, Any]:
         stored = self.client("secretsmanager").get_secret_value(SecretId=self.outputs["WebhookSecretsName"])
         key = Secret("provider", secret or json.loads(stored["SecretString"])["PAGERDUTY_WEBHOOK_SECRET"])
-        body = json.dumps({"incident": {"id": incident, "title": "High water", "urgency": "high"}}).encode()
+        data = {"id": incident, "title": "High water", "urgency": "high"}
+        body = json.dumps({"event": {"event_type": "incident.triggered", "data": data}}).encode()
         signed = deliver(scheme_from({"provider": "pagerduty"}), key, self.endpoint, body, system_clock())
         headers = {name: signed.headers.one(name) for name in signed.headers}
         return self.request("POST", "/hook/PagerDutyAlert", headers, body)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from infra.build import artifact
+from infra.local.dynamodb import ROOT
 from infra.local.template import Template
+from millrace.app.compile import write_definitions
+from millrace.app.layout import App
 
 pytestmark = pytest.mark.deploy
 FUNCTIONS = Template.read().functions()
@@ -19,12 +22,12 @@ SECRETS = "from millrace.aws.secrets import powertools_fetch; list(map(powertool
 CEL = "from millrace.definitions import cel_engine; cel_engine.engine()"
 #: What a function imports only when it is needed.
 LATER = {
-    "IngressFunction": [SDK, SECRETS, CEL, "import functions.commands"],
+    "IngressFunction": [SDK, SECRETS, CEL, "import commands.incidents"],
     "WorkerFunction": [
         SDK,
         SECRETS,
         CEL,
-        "import functions.commands",
+        "import commands.incidents",
         "from aws_lambda_powertools import Tracer; Tracer()",
     ],
     "ConsumerFunction": [SDK, CEL],
@@ -34,10 +37,10 @@ LATER = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_artifact_needs_nothing_beside_itself(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifact, "RUNTIME", f"{sys.version_info.major}.{sys.version_info.minor}")
-    monkeypatch.setattr(artifact, "PLATFORM", f"{platform.machine()}-manylinux_2_28")
-    artifact.build(artifact.ARTIFACTS[name], tmp_path)
+def test_artifact_needs_nothing_beside_itself(name: str, tmp_path: Path) -> None:
+    app = App(ROOT / "infra" / "example")
+    write_definitions(app, os.environ)
+    artifact.build(artifact.ARTIFACTS[name], app, "", artifact.this_machine(), tmp_path)
     module = FUNCTIONS[name].handler.rpartition(".")[0]
     lines = [f"import sys; sys.path.insert(0, {str(tmp_path)!r})", f"import {module}", *LATER[name]]
     done = subprocess.run(

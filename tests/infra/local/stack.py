@@ -24,14 +24,26 @@ PATIENCE_S = 180
 
 
 class Stack:
-    """One run of `infra/local/run.py` on free ports."""
+    """One run of `millrace dev` on free ports."""
 
-    def __init__(self, home: Path, *options: str) -> None:
+    def __init__(self, home: Path, *options: str, app: Path = ROOT / "infra" / "example") -> None:
         self.home = home
         self.seen = ""
         ports = ["--port", "0", "--dynamodb-port", "0", "--s3-port", "0"]
         self.process = subprocess.Popen(
-            [sys.executable, str(ROOT / "infra" / "local" / "run.py"), "--home", str(home), *ports, *options],
+            [
+                sys.executable,
+                "-m",
+                "millrace.cli",
+                "dev",
+                "--app",
+                str(app),
+                "--tour",
+                "--home",
+                str(home),
+                *ports,
+                *options,
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -64,7 +76,7 @@ class Stack:
     def send(self, incident: dict[str, Any], more: Mapping[str, str] | None = None) -> tuple[int, Any]:
         secret = json.loads((self.home / "secrets.json").read_text("utf-8"))["PAGERDUTY_WEBHOOK_SECRET"]
         target = f"{self.url}/hook/PagerDutyAlert"
-        body = json.dumps({"incident": incident}).encode()
+        body = json.dumps({"event": {"event_type": "incident.triggered", "data": incident}}).encode()
         request = deliver(scheme_from({"provider": "pagerduty"}), Secret("s", secret), target, body, system_clock())
         headers = {name: request.headers.one(name) for name in request.headers}
         return call("POST", target, {**headers, **(more or {})}, body)

@@ -11,6 +11,7 @@ import pytest
 
 from infra.local import run
 from infra.local.run import CannotRun, reload_on_change
+from millrace.app.layout import App
 
 
 class Recorded:
@@ -45,8 +46,13 @@ class Looks:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "functions" / "worker").mkdir(parents=True)
-    (tmp_path / "functions" / "worker" / "handler.py").write_text("old")
+    for name, text in {
+        "functions/worker/handler.py": "old",
+        "queues/jobs.millrace": "",
+        "commands/jobs.py": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
     monkeypatch.setattr(run, "ROOT", tmp_path)
     return tmp_path
 
@@ -58,30 +64,51 @@ def edit(path: Path, text: str) -> None:
     os.utime(path, ns=(later, later))
 
 
-def reload(functions: Recorded, *steps: Callable[[], object]) -> list[str]:
+def reload(root: Path, functions: Recorded, *steps: Callable[[], object]) -> list[str]:
     said: list[str] = []
     looks: threading.Event = Looks(*steps)  # type: ignore[assignment]
-    reload_on_change(functions, said.append, looks)  # type: ignore[arg-type]
+    reload_on_change(App(root), functions, said.append, looks)  # type: ignore[arg-type]
     return said
 
 
 def test_a_changed_handler_restarts_the_functions_once(root: Path) -> None:
     functions = Recorded()
     handler = root / "functions" / "worker" / "handler.py"
-    said = reload(functions, lambda: None, lambda: edit(handler, "newer"), lambda: None)
+    said = reload(root, functions, lambda: None, lambda: edit(handler, "newer"), lambda: None)
     assert functions.calls == ["stop", "start"]
     assert said[0].startswith("handler.py changed")
 
 
 def test_nothing_changed_nothing_restarted(root: Path) -> None:
     functions = Recorded()
-    assert reload(functions, lambda: None, lambda: None) == []
+    assert reload(root, functions, lambda: None, lambda: None) == []
     assert functions.calls == []
 
 
 def test_a_handler_that_does_not_start_is_told_and_the_next_change_tries_again(root: Path) -> None:
     functions = Recorded(broken=True)
     handler = root / "functions" / "worker" / "handler.py"
-    said = reload(functions, lambda: edit(handler, "broken!"), lambda: edit(handler, "mended"))
+    said = reload(root, functions, lambda: edit(handler, "broken!"), lambda: edit(handler, "mended"))
     assert functions.calls == ["stop", "start"] * 2
     assert "a name is not defined" in said[1]
+
+
+def test_the_apps_own_files_are_watched_too(root: Path) -> None:
+    functions = Recorded()
+    said = reload(root, functions, lambda: edit(root / "commands" / "jobs.py", "x = 1"))
+    assert functions.calls == ["stop", "start"]
+    assert said[0].startswith("jobs.py changed")
+
+
+def test_an_app_that_does_not_compile_goes_on_as_it_was(root: Path) -> None:
+    functions = Recorded()
+    said = reload(
+        root,
+        functions,
+        lambda: edit(root / "queues" / "jobs.millrace", "app A { queue"),
+        lambda: edit(root / "commands" / "jobs.py", "import no_such_package"),
+        lambda: None,
+    )
+    assert functions.calls == []
+    assert "queues/jobs.millrace:1" in said[0]
+    assert "no_such_package" in said[1]

@@ -1,0 +1,110 @@
+"""The template that is deployed: the bundle's, with what an app's own template adds or sets.
+
+Where both have a mapping, they are merged key by key; lists are joined; any other value is the app's. So an app can set
+a parameter's default, give a function layers, a VPC, variables, give a role policies, and add resources of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from millrace.app.bundle import bundle_root
+from millrace.app.layout import App
+
+SECTIONS = ("Metadata", "Parameters", "Mappings", "Conditions", "Globals", "Resources", "Outputs")
+#: What an app's template may say besides: the same as the bundle's.
+_HEAD = ("AWSTemplateFormatVersion", "Transform", "Description")
+FUNCTION = "AWS::Serverless::Function"
+
+
+class TemplateInvalid(Exception):
+    """An app's template that cannot be joined with the bundle's; says where and what to do."""
+
+
+def read_template(path: Path) -> dict[str, Any]:
+    """A template with CloudFormation's short functions written out as the long ones. Raises TemplateInvalid."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """YAML with `!Ref` and the like."""
+
+    def spelled(loader: Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+        if isinstance(node, yaml.ScalarNode):
+            argument: Any = loader.construct_scalar(node)
+        elif isinstance(node, yaml.SequenceNode):
+            argument = loader.construct_sequence(node, deep=True)
+        elif isinstance(node, yaml.MappingNode):
+            argument = loader.construct_mapping(node, deep=True)
+        if suffix == "GetAtt" and isinstance(argument, str):
+            argument = argument.split(".", 1)
+        return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": argument}
+
+    Loader.add_multi_constructor("!", spelled)
+    try:
+        document = yaml.load(path.read_text("utf-8"), Loader=Loader) or {}  # noqa: S506 (a safe loader with more tags)
+    except yaml.YAMLError as error:
+        raise TemplateInvalid(f"{path} is not YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise TemplateInvalid(f"{path} is no template: it must be a mapping with Parameters, Resources and so on.")
+    return document
+
+
+def merged_template(app: App) -> dict[str, Any]:
+    """What is deployed for an app. Raises TemplateInvalid."""
+    template = read_template(bundle_root() / "template.yaml")
+    own = read_template(app.template) if app.template.exists() else {}
+    unknown = set(own) - {*SECTIONS, *_HEAD}
+    if unknown:
+        raise TemplateInvalid(
+            f"{app.template}: {', '.join(sorted(unknown))} is no section. Sections: {', '.join(SECTIONS)}."
+        )
+    for section in SECTIONS:
+        if section in own:
+            template[section] = _merged(template.get(section, {}), own[section], f"{app.template}: {section}")
+    for name, resource in template["Resources"].items():
+        if "Type" not in resource:
+            raise TemplateInvalid(f"{app.template}: Resources.{name} has no Type, and the bundle has no such resource.")
+        if resource["Type"] == FUNCTION and name in artifact_names():
+            resource["Properties"]["CodeUri"] = f"artifacts/{name}"
+    return template
+
+
+def artifact_names() -> tuple[str, ...]:
+    """The functions of the bundle."""
+    return ("IngressFunction", "WorkerFunction", "ConsumerFunction", "AdminFunction", "AuthoriserFunction")
+
+
+def _merged(ours: Any, own: Any, where: str) -> Any:
+    if _is_function(ours) or _is_function(own):
+        return own
+    if isinstance(ours, Mapping) and isinstance(own, Mapping):
+        if "Type" in ours and own.get("Type", ours["Type"]) != ours["Type"]:
+            raise TemplateInvalid(f"{where}: the bundle has one of type {ours['Type']}: choose another name.")
+        both = {name: _merged(ours[name], own[name], f"{where}.{name}") for name in ours if name in own}
+        return {**ours, **own, **both}
+    if isinstance(ours, list) and isinstance(own, list):
+        return [*ours, *own]
+    if isinstance(ours, Mapping | list) and own is not None:
+        raise TemplateInvalid(f"{where}: the bundle has a {'mapping' if isinstance(ours, Mapping) else 'list'} here.")
+    return own
+
+
+def _is_function(value: Any) -> bool:
+    """Whether it is a call of CloudFormation's, `{"Ref": …}` and the like, which is a value and not a mapping."""
+    return (
+        isinstance(value, Mapping)
+        and len(value) == 1
+        and (next(iter(value)) in ("Ref", "Condition") or next(iter(value)).startswith("Fn::"))
+    )
+
+
+def write_template(app: App) -> Path:
+    """Write the merged template beside the artifacts, for SAM."""
+    template = merged_template(app)
+    app.generated.mkdir(exist_ok=True)
+    path = app.generated / "template.json"
+    path.write_text(json.dumps(template, indent=1), encoding="utf-8")
+    return path
