@@ -123,13 +123,13 @@ class Bench:
         self.store = store
         self.clock = clock
         self.tenant = tenant
-        self.luck = 0.5
+        self.chance = 0.5
         self.blobs = MemoryBlobs()
         self.runtime = self.another_process()
 
     def another_process(self) -> Runtime:
         """A runtime that shares nothing but the store, as a second Lambda instance would."""
-        return Runtime(self.store, self.blobs, clock=self.clock, chance=lambda: self.luck)
+        return Runtime(self.store, self.blobs, clock=self.clock, chance=lambda: self.chance)
 
     def queue(self, name: str = "Jobs", *, runtime: Runtime | None = None, **settings: object) -> Queue:
         return (runtime or self.runtime).queue(self.tenant, QueueSpec(name, **settings))  # type: ignore[arg-type]

@@ -13,8 +13,8 @@ def test_backoff_is_capped_and_full_jitter_spreads_below_the_cap(bench: Bench) -
     queue = bench.queue(delivery=RetryPolicy(max_attempts=20, initial_backoff_ms=1_000, max_backoff_ms=3_000))
     put_one(queue)
     waits = []
-    for luck in (0.0, 0.5, 0.999, 0.999):
-        bench.luck = luck
+    for chance in (0.0, 0.5, 0.999, 0.999):
+        bench.chance = chance
         held = only(claim(queue, owner="w"))
         decision = nack(queue, held.entry, held.message, BROKEN)
         assert isinstance(decision, RetryAt)

@@ -121,20 +121,20 @@ def test_a_failing_key_blocks_itself_alone(bench: Bench) -> None:
 def test_a_key_with_a_huge_backlog_does_not_hide_the_others_of_a_per_key_queue(bench: Bench) -> None:
     queue = bench.queue(ordering=Ordering.PER_KEY)
     enqueue_all(queue, [Draft(b"noise", key="noisy")] * 200 + [Draft(b"q%d" % n, key=f"quiet{n}") for n in range(5)])
-    for luck in (0.0, 0.3, 0.6, 0.999):
-        bench.luck = luck
+    for chance in (0.0, 0.3, 0.6, 0.999):
+        bench.chance = chance
         claims = claim(queue, owner="w", limit=10).claims
         assert Counter(held.entry.key for held in claims) == {"noisy": 1, **{f"quiet{n}": 1 for n in range(5)}}
         release(queue, [held.entry for held in claims])
 
 
-@pytest.mark.parametrize("luck", [0.0, 0.25, 0.5, 0.75, 0.999])
-def test_a_noisy_key_does_not_starve_the_others_of_a_fair_queue(bench: Bench, luck: float) -> None:
+@pytest.mark.parametrize("chance", [0.0, 0.25, 0.5, 0.75, 0.999])
+def test_a_noisy_key_does_not_starve_the_others_of_a_fair_queue(bench: Bench, chance: float) -> None:
     """Nine tenths of the backlog are one key's, all of it older: in every batch the others get their turn."""
     queue = bench.queue(fair=True)
     quiet = [Draft(b"quiet", key=f"quiet{n}") for n in range(4)] * 5
     enqueue_all(queue, [Draft(b"noise", key="noisy")] * 180 + quiet)
-    bench.luck = luck
+    bench.chance = chance
     taken: Counter[str] = Counter()
     for _ in range(4):
         claims = claim(queue, owner="w", limit=10).claims

@@ -120,7 +120,7 @@ def test_endings_booked_while_the_sweep_counts_do_not_count_twice(bench: Bench) 
     queue = bench.queue(retention=Retention(max_depth=10))
     enqueue_all(queue, [Draft(b"x")] * 10)
     forget_grants(bench)
-    bench.luck = 0.0
+    bench.chance = 0.0
     sweeper = bench.queue(runtime=bench.another_process(), retention=Retention(max_depth=10))
     read_lane = bench.store.read_lane
 

@@ -13,13 +13,13 @@ from tests.pull.calling import DEFINITIONS
 
 
 class Dispatches:
-    """Notes who is told of what."""
+    """Notes who hears of what."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str, int]] = []
+        self.heard: list[tuple[str, str, int]] = []
 
     def notify(self, tenant: str, queue: str, at: int = 0) -> None:
-        self.told.append((tenant, queue, at))
+        self.heard.append((tenant, queue, at))
 
 
 def test_two_processes_read_each_others_claims() -> None:
@@ -37,4 +37,4 @@ def test_waiting_consumers_hear_of_their_own_queue() -> None:
     dispatches = Dispatches()
     service.dispatcher = dispatches  # type: ignore[assignment]
     service.notify(service.queue("acme", "Jobs"), 7)
-    assert dispatches.told == [("acme", "Jobs", 7)]
+    assert dispatches.heard == [("acme", "Jobs", 7)]

@@ -47,7 +47,7 @@ def ends_as_it_must(
     step = prepare(faulty, samples, count)
     faulty.faults.plan(*plan)
     assert step.act() == step.outcome
-    assert len(faulty.faults.sent) > len(plan), "the plan was played out"
+    assert len(faulty.faults.sent) > len(plan), "the whole plan was used"
     assert step.look() == step.seen
 
 

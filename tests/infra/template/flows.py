@@ -22,7 +22,7 @@ from millrace.signatures.signing import sign
 from millrace.worker import Context, command
 from millrace.worker.controls import Unavailable
 from tests.infra.template.cloud import SECRET
-from tests.infra.template.stage import LARGE, Handler, Play
+from tests.infra.template.stage import LARGE, Exercise, Handler
 
 PULLED, ADMIN = "/v1/queues/Pulled", "/admin/queues/Pulled"
 
@@ -39,14 +39,14 @@ def fail(_given: dict[str, Any], _context: Context) -> None:
     raise Unavailable(reason="what it needs is down")
 
 
-def play_ingress(play: Play, handler: Handler) -> None:
+def exercise_ingress(exercise: Exercise, handler: Handler) -> None:
     """Accepted, large, repeated, repeated after its window and its end, filtered, full, badly signed."""
 
     def post(endpoint: str, delivery: str, payload: Any = 1, *, secret: str = SECRET, fails: int = 0) -> None:
         body = json.dumps(payload)
         signed = sign(preset("github"), [Secret("s", secret)], body.encode(), system_clock())
         headers = {**signed, "x-github-event": "push", "x-github-delivery": delivery}
-        play.http(handler, "POST", f"/hook/{play.tenant}/{endpoint}", body, headers, fails=fails)
+        exercise.http(handler, "POST", f"/hook/{exercise.tenant}/{endpoint}", body, headers, fails=fails)
 
     post("Hook", "a")
     post("Hook", "a")
@@ -59,13 +59,13 @@ def play_ingress(play: Play, handler: Handler) -> None:
     post("Full", "a")
     post("Full", "b", fails=503)
     post("Often", "a")
-    play.end("Brief")
+    exercise.end("Brief")
     time.sleep(1.1)  # past the queue's idempotency window, by the function's own clock
     post("Often", "a")
-    play.http(handler, "GET", f"/hook/{play.tenant}/Hook", fails=405)
+    exercise.http(handler, "GET", f"/hook/{exercise.tenant}/Hook", fails=405)
 
 
-def play_worker(play: Play, handler: Handler) -> None:
+def exercise_worker(exercise: Exercise, handler: Handler) -> None:
     """One and many, of every target: done, retried, dead; too old, abandoned, swept, summoned."""
     for name, payloads in {
         "Jobs": (1,),
@@ -74,58 +74,60 @@ def play_worker(play: Play, handler: Handler) -> None:
         "Ordered": (1, 2),
         "Fragile": range(12),
     }.items():
-        play.put(name, *payloads)
-        play.call(handler, _call(play, name))
-    play.put("Forwarded", LARGE)
-    (entry,) = play.entries("Forwarded")
-    play.call(handler, _call(play, "Forwarded"))
-    play.put_back(entry)
-    play.call(handler, _call(play, "Forwarded"))
-    play.end("Brief")
+        exercise.put(name, *payloads)
+        exercise.call(handler, _call(exercise, name))
+    exercise.put("Forwarded", LARGE)
+    (entry,) = exercise.entries("Forwarded")
+    exercise.call(handler, _call(exercise, "Forwarded"))
+    exercise.put_back(entry)
+    exercise.call(handler, _call(exercise, "Forwarded"))
+    exercise.end("Brief")
     time.sleep(1.1)  # past the other queue's idempotency window, by the function's own clock
-    play.put_back(entry)
-    play.call(handler, _call(play, "Forwarded"))
-    play.leave_behind("Pulled")
-    play.put("Jobs", 1, 2, 3)
+    exercise.put_back(entry)
+    exercise.call(handler, _call(exercise, "Forwarded"))
+    exercise.leave_behind("Pulled")
+    exercise.put("Jobs", 1, 2, 3)
     for part in ("sweep", "gauges"):
-        play.runtime.store.set_sweep_position(part, "a#Stopped")
+        exercise.runtime.store.set_sweep_position(part, "a#Stopped")
     for _ in range(2):  # the first takes out what is left behind, the second counts what is there
-        play.call(handler, {"sweep": True})
-    play.call(handler, _stream(play, "Jobs", "Forwarded"))
-    play.call(handler, _call(play, "Jobs"))
+        exercise.call(handler, {"sweep": True})
+    exercise.call(handler, _stream(exercise, "Jobs", "Forwarded"))
+    exercise.call(handler, _call(exercise, "Jobs"))
 
 
-def _call(play: Play, name: str) -> dict[str, Any]:
-    return {"tenant": play.tenant, "queue": name}
+def _call(exercise: Exercise, name: str) -> dict[str, Any]:
+    return {"tenant": exercise.tenant, "queue": name}
 
 
-def _stream(play: Play, *names: str) -> dict[str, Any]:
-    keys = [{"pk": {"S": play.queue(name).partitions()[0]}, "sk": {"S": "R#x"}} for name in names]
+def _stream(exercise: Exercise, *names: str) -> dict[str, Any]:
+    keys = [{"pk": {"S": exercise.queue(name).partitions()[0]}, "sk": {"S": "R#x"}} for name in names]
     return {"Records": [{"eventName": "INSERT", "dynamodb": {"Keys": key}} for key in keys]}
 
 
-def play_authoriser(play: Play, handler: Handler) -> None:
-    _, written = issue(play.tokens, name="t", scopes=list(Scope), tenants=[play.tenant], clock=system_clock)
+def exercise_authoriser(exercise: Exercise, handler: Handler) -> None:
+    _, written = issue(exercise.tokens, name="t", scopes=list(Scope), tenants=[exercise.tenant], clock=system_clock)
     for token in (written, "mrt_nonsense", ""):
-        answer = play.call(handler, {"headers": {"authorization": f"Bearer {token}"}, "routeKey": "ANY /v1/{proxy+}"})
+        answer = exercise.call(
+            handler, {"headers": {"authorization": f"Bearer {token}"}, "routeKey": "ANY /v1/{proxy+}"}
+        )
         assert answer["isAuthorized"] == (token == written)
 
 
-def play_consumer(play: Play, handler: Handler) -> None:
+def exercise_consumer(exercise: Exercise, handler: Handler) -> None:
     """Every route of the pull API, singly and in batches."""
-    call = partial(play.visit, handler)
-    play.leave_unsent("Pulled")
-    _play_enqueues(play, call)
-    _play_claims(call)
-    (dead_letter,) = play.bury("Pulled", LARGE)
+    call = partial(exercise.visit, handler)
+    exercise.leave_unsent("Pulled")
+    _exercise_enqueues(exercise, call)
+    _exercise_claims(call)
+    (dead_letter,) = exercise.bury("Pulled", LARGE)
     call("GET", f"{PULLED}/messages/{dead_letter.partition('.')[2]}")
     call("GET", "/v1/openapi.json")
 
 
-def _play_enqueues(play: Play, call: Call) -> None:
+def _exercise_enqueues(exercise: Exercise, call: Call) -> None:
     """New, large, filtered, repeated, repeated long after; then everything is looked at."""
-    enqueue(play.past.queue("Brief"), Draft(b'{"payload": 1}', idempotency_key="old"))
-    play.past.end("Brief")
+    enqueue(exercise.past.queue("Brief"), Draft(b'{"payload": 1}', idempotency_key="old"))
+    exercise.past.end("Brief")
     call("POST", "/v1/queues/Brief/messages", {"body": {"payload": 1}, "idempotency_key": "old"})
     call("POST", "/v1/queues/Picky/messages", {"body": {"payload": {"wanted": False}}})
     call("POST", f"{PULLED}/messages/raw", json.dumps({"payload": LARGE}))
@@ -138,7 +140,7 @@ def _play_enqueues(play: Play, call: Call) -> None:
     call("GET", "/v1/queues")
 
 
-def _play_claims(call: Call) -> None:
+def _exercise_claims(call: Call) -> None:
     """Held, extended, released, with state; done and failed, one and many."""
 
     def take(most: int = 1) -> list[dict[str, Any]]:
@@ -164,12 +166,12 @@ def _play_claims(call: Call) -> None:
     call("POST", f"{PULLED}/ack/batch", {"items": [{**one, "result": 1} for one in rest]})
 
 
-def play_admin(play: Play, handler: Handler) -> None:
+def exercise_admin(exercise: Exercise, handler: Handler) -> None:
     """Every route of the admin API, its jobs, and the schedule that goes on with them."""
-    call = partial(play.visit, handler)
-    dead_letters = play.bury("Pulled", 1, 2, 3, LARGE)
-    play.put("Pulled", 1, 2, 3, 4, LARGE)
-    (held,) = claim(play.queue("Pulled"), owner="w").claims
+    call = partial(exercise.visit, handler)
+    dead_letters = exercise.bury("Pulled", 1, 2, 3, LARGE)
+    exercise.put("Pulled", 1, 2, 3, 4, LARGE)
+    (held,) = claim(exercise.queue("Pulled"), owner="w").claims
     for path in ("whoami", "queues", "jobs", "audit"):
         call("GET", f"/admin/{path}")
     for wanted in (held.entry.id, held.entry.correlation_id, dead_letters[0]):
@@ -180,22 +182,22 @@ def play_admin(play: Play, handler: Handler) -> None:
     for path in (dead_letter, f"{dead_letter}/body"):
         call("GET", path)
     call("POST", f"{ADMIN}/dry-run", {})
-    store, seen = play.queue("Pulled").store, play.queue("Pulled").state(fresh=True)
+    store, seen = exercise.queue("Pulled").store, exercise.queue("Pulled").state(fresh=True)
     store.set_breaker(seen, "http:down", BreakerState(1))
     call("POST", f"{ADMIN}/breakers/reset", {})
     for path in (f"{ADMIN}/pause", f"{ADMIN}/resume", f"{message}/release", f"{dead_letter}/replay"):
         call("POST", path)
     call("DELETE", dead_letter)
-    _play_replays(play, call)
-    _play_jobs(play, handler, call)
+    _exercise_replays(exercise, call)
+    _exercise_jobs(exercise, handler, call)
     call("GET", "/console")
 
 
-def _play_replays(play: Play, call: Call) -> None:
+def _exercise_replays(exercise: Exercise, call: Call) -> None:
     """A dead letter replayed under one key, another, the first again; and under one whose message was done long ago."""
-    (dead_letter,) = play.bury("Brief", 1)
-    past = play.past
-    found = past.runtime.store.get_dead_letter(play.tenant, "Brief", dead_letter.replace(".", "#"))
+    (dead_letter,) = exercise.bury("Brief", 1)
+    past = exercise.past
+    found = past.runtime.store.get_dead_letter(exercise.tenant, "Brief", dead_letter.replace(".", "#"))
     assert found is not None
     replay(past.queue("Brief"), found, "one:old")
     past.end("Brief")
@@ -203,21 +205,21 @@ def _play_replays(play: Play, call: Call) -> None:
         call("POST", f"/admin/queues/Brief/dead-letters/{dead_letter}/replay", headers={"idempotency-key": key})
 
 
-def _play_jobs(play: Play, handler: Handler, call: Call) -> None:
+def _exercise_jobs(exercise: Exercise, handler: Handler, call: Call) -> None:
     """Each kind: cancelled, resumed, run to its end; one whose runner died is found by the schedule."""
     base = f"{ADMIN}/jobs"
     for kind in AdminJobKind:
-        play.bury("Pulled", 1, LARGE)
+        exercise.bury("Pulled", 1, LARGE)
         job = call("POST", base, {"kind": kind, "confirm": "Pulled"})["job_id"]
-        event = {"job": {"tenant": play.tenant, "queue": "Pulled", "id": job}}
+        event = {"job": {"tenant": exercise.tenant, "queue": "Pulled", "id": job}}
         call("POST", f"{base}/{job}/cancel")
-        play.call(handler, event)
+        exercise.call(handler, event)
         call("POST", f"{base}/{job}/resume")
-        play.call(handler, event)
+        exercise.call(handler, event)
         assert call("GET", f"{base}/{job}")["state"] == "done"
-    play.bury("Pulled", 1)
+    exercise.bury("Pulled", 1)
     job = call("POST", base, {"kind": "replay"})["job_id"]
-    kept = play.jobs.get(play.tenant, "Pulled", job)
+    kept = exercise.jobs.get(exercise.tenant, "Pulled", job)
     assert kept is not None
-    assert play.jobs.take(replace(kept, lease_token="dead", lease_until=1), system_clock())
-    assert play.call(handler, {"jobs": True})["ran"] == [job]
+    assert exercise.jobs.take(replace(kept, lease_token="dead", lease_until=1), system_clock())
+    assert exercise.call(handler, {"jobs": True})["ran"] == [job]

@@ -1,4 +1,4 @@
-"""Where a function is played: its tables and bucket, what it finds there, and the events that it is called with.
+"""Where a function is exercised: its tables and bucket, what it finds there, and the events that it is called with.
 
 State that a function would find is made by the library beforehand; only the handler's own calls are noted.
 """
@@ -40,7 +40,7 @@ class LambdaContext:
 
 
 @dataclass
-class Play:
+class Exercise:
     """One function on its stage."""
 
     cloud: Cloud
@@ -70,8 +70,8 @@ class Play:
         return ids
 
     @property
-    def past(self) -> Play:
-        """The same play, five days ago."""
+    def past(self) -> Exercise:
+        """The same exercise, five days ago."""
         runtime = Runtime(self.runtime.store, self.runtime.blobs, clock=lambda: system_clock() - 5 * DAY_MS)
         return replace(self, runtime=runtime)
 

@@ -1,6 +1,6 @@
 """Roles allow what the functions do, and nothing else: a missing permission fails here, and so does a needless one.
 
-Each function is played through its handler, every call of AWS is noted as what IAM checks for it, and the notes are
+Each function is exercised through its handler, every call of AWS is noted as what IAM checks for it, and the notes are
 compared with the role in the translated template. What Lambda itself does under the role is read from the wiring.
 """
 
@@ -31,7 +31,7 @@ from tests.conftest import WORKER
 from tests.infra.template import flows
 from tests.infra.template.cloud import BUCKET, STACK, Cloud, Need
 from tests.infra.template.reach import reachable_methods
-from tests.infra.template.stage import Play
+from tests.infra.template.stage import Exercise
 from tests.infra.template.translated import allowed, listed, statements, wired
 
 TABLES = TableNames(f"millrace-{WORKER}-roles-queue", f"millrace-{WORKER}-roles-dead-letters")
@@ -85,17 +85,17 @@ def meaning(value: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def played(engine_url: str, definitions: Path) -> dict[str, Play]:
-    """Every function, played once."""
+def exercised(engine_url: str, definitions: Path) -> dict[str, Exercise]:
+    """Every function, exercised once."""
     create_tables(TABLES, endpoint_url=engine_url, region=REGION)
     client = dynamodb_client(endpoint_url=engine_url, region=REGION)
-    plays: dict[str, Play] = {}
+    exercises: dict[str, Exercise] = {}
     for name in NAMES:
         cloud = Cloud(TABLES)
         runtime = Runtime(DynamoStore(client, TABLES), cloud.blobs())
         found = Definitions(json.loads(definitions.read_text("utf-8")))
         tokens, jobs = DynamoTokens(client, TABLES.queue), DynamoAdminJobs(client, TABLES.queue)
-        plays[name] = Play(cloud, runtime, found, f"t{name.lower()}", tokens, jobs)
+        exercises[name] = Exercise(cloud, runtime, found, f"t{name.lower()}", tokens, jobs)
         with pytest.MonkeyPatch.context() as patch:
             for variable, value in FUNCTIONS[f"{name}Function"].environment.items():
                 patch.setenv(variable, meaning(value))
@@ -113,24 +113,24 @@ def played(engine_url: str, definitions: Path) -> dict[str, Play]:
             patch.setattr(breaker, "FIRST_MS", 20)
             patch.setattr(breaker, "MAX_MS", 50)
             patch.setattr(breaker, "LOOK_MS", 10)
-            _play(name, plays[name])
-    return plays
+            _exercise(name, exercises[name])
+    return exercises
 
 
-def _play(name: str, play: Play) -> None:
+def _exercise(name: str, exercise: Exercise) -> None:
     module_name, _, attribute = FUNCTIONS[f"{name}Function"].handler.rpartition(".")
     module = importlib.import_module(module_name)
     make = getattr(module, MADE_ONCE[name])
     make.cache_clear()
-    getattr(flows, f"play_{name.lower()}")(play, getattr(module, attribute))
+    getattr(flows, f"exercise_{name.lower()}")(exercise, getattr(module, attribute))
     if name in ("Ingress", "Worker"):  # on the minimal client
         make().runtime.store._calls.client.close()
     make.cache_clear()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_role_allows_what_its_function_does_and_nothing_else(name: str, played: dict[str, Play]) -> None:
-    done = {Need(need.action, need.resource) for need in played[name].cloud.needs}
+def test_role_allows_what_its_function_does_and_nothing_else(name: str, exercised: dict[str, Exercise]) -> None:
+    done = {Need(need.action, need.resource) for need in exercised[name].cloud.needs}
     needed = done | wired(f"{name}Function")
     role = allowed(f"{name}Role")
     assert needed - role == set(), "missing"
@@ -138,27 +138,27 @@ def test_role_allows_what_its_function_does_and_nothing_else(name: str, played: 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_play_makes_every_call_that_the_code_can_make(name: str, played: dict[str, Play]) -> None:
-    """A method of the store that the code mentions and the play does not call may need more than was noted."""
-    unplayed = reachable_methods(FUNCTIONS[f"{name}Function"].handler) - played[name].cloud.methods
+def test_play_makes_every_call_that_the_code_can_make(name: str, exercised: dict[str, Exercise]) -> None:
+    """A method of the store that the code mentions and the exercise does not call may need more than was noted."""
+    unplayed = reachable_methods(FUNCTIONS[f"{name}Function"].handler) - exercised[name].cloud.methods
     assert unplayed == NEVER_CALLED.get(name, set())
 
 
 @pytest.mark.parametrize(("name", "routes"), [("Consumer", V1_ROUTES), ("Admin", ADMIN_ROUTES)])
-def test_play_calls_every_route(name: str, routes: Any, played: dict[str, Play]) -> None:
+def test_play_calls_every_route(name: str, routes: Any, exercised: dict[str, Exercise]) -> None:
     patterns = {route.name: (route.method, re.sub(r"\{\w+\}", "[^/]+", route.path)) for route in routes}
     silent = {
         route
         for route, (method, pattern) in patterns.items()
-        if not any(method == called and re.fullmatch(pattern, path) for called, path in played[name].called)
+        if not any(method == called and re.fullmatch(pattern, path) for called, path in exercised[name].called)
     }
     assert silent == set()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tokens_are_within_reach_only_where_they_are_used(name: str, played: dict[str, Play]) -> None:
+def test_tokens_are_within_reach_only_where_they_are_used(name: str, exercised: dict[str, Exercise]) -> None:
     """Where no call meets the tokens' partition it is denied; the authoriser meets nothing else, and may not."""
-    on_queue_table = [need for need in played[name].cloud.needs if need.resource == "QueueTable"]
+    on_queue_table = [need for need in exercised[name].cloud.needs if need.resource == "QueueTable"]
     partitions = {need.partition for need in on_queue_table}
     keys = {"dynamodb:LeadingKeys": ["TOKENS"]}
     denied = [found for found in statements(f"{name}Role") if found["Effect"] == "Deny"]

@@ -68,17 +68,15 @@ def timed(work: Callable[[], object], messages: int) -> Cost:
     return Cost((time.perf_counter() - wall) / messages, (time.process_time() - cpu) / messages)
 
 
-def body(luck: random.Random) -> bytes:
+def body(rng: random.Random) -> bytes:
     """JSON of about 3 KB with the look of a provider's payload: some of it repeats, some does not."""
     items = [
         {
-            "id": f"evt_{luck.getrandbits(80):020x}",
-            "type": luck.choice(["incident.triggered", "incident.resolved", "charge.failed"]),
-            "url": f"https://api.example.com/v1/objects/{luck.getrandbits(48)}",
-            "at": 1_800_000_000 + luck.randrange(10**6),
-            "summary": " ".join(
-                luck.choice(["disk", "latency", "error", "node", "queue", "is high"]) for _ in range(6)
-            ),
+            "id": f"evt_{rng.getrandbits(80):020x}",
+            "type": rng.choice(["incident.triggered", "incident.resolved", "charge.failed"]),
+            "url": f"https://api.example.com/v1/objects/{rng.getrandbits(48)}",
+            "at": 1_800_000_000 + rng.randrange(10**6),
+            "summary": " ".join(rng.choice(["disk", "latency", "error", "node", "queue", "is high"]) for _ in range(6)),
         }
         for _ in range(15)
     ]
@@ -118,11 +116,11 @@ class Contenders:
     classic: ClassicQueue
 
 
-def round_of(contenders: Contenders, luck: random.Random, singles: int) -> Figures:
+def round_of(contenders: Contenders, rng: random.Random, singles: int) -> Figures:
     """Every step once by every contender."""
     figures: Figures = defaultdict(list)
     for size, count in ((1, singles), (BATCH, singles * 10)):
-        drafts = [Draft(body(luck), correlation_id="bench") for _ in range(count)]
+        drafts = [Draft(body(rng), correlation_id="bench") for _ in range(count)]
         mode = "singly" if size == 1 else f"by {size}"
         for verb in ("enqueue", "claim to ack"):
             for name, engine in ((ENGINE, contenders.engine), (MINIMAL, contenders.minimal)):
@@ -131,7 +129,7 @@ def round_of(contenders: Contenders, luck: random.Random, singles: int) -> Figur
             contenders.minimal.recorder.taken()
             calls = redirected(contenders.engine.recorder.taken(), HERE, THERE)
             figures[f"{verb} {mode}", FLOOR].append(timed(partial(replay, contenders.floor, calls), count))
-    bodies = [body(luck) for _ in range(singles)]
+    bodies = [body(rng) for _ in range(singles)]
     figures["enqueue", CLASSIC].append(timed(partial(_each, contenders.classic.enqueue, bodies), singles))
     figures["claim to ack", CLASSIC].append(timed(partial(_each, contenders.classic.claim_and_delete, bodies), singles))
     return figures
@@ -154,14 +152,14 @@ def measure(client: DynamoDBClient, rounds: int, singles: int, tick: Callable[[]
     for names in (HERE, THERE, MINIMAL_TABLES):
         create_tables(names, endpoint_url=client.meta.endpoint_url, region=REGION)
     ClassicQueue.create_table(client)
-    luck = random.Random(1)
+    rng = random.Random(1)
     minimal = minimal_client({**CREDENTIALS, "AWS_ENDPOINT_URL_DYNAMODB": client.meta.endpoint_url})
     contenders = Contenders(
         Engine(client, HERE), Engine(minimal, MINIMAL_TABLES), client, ClassicQueue(client, "bench")
     )
     figures: Figures = defaultdict(list)
     for number in range(rounds + 1):
-        for name, costs in round_of(contenders, luck, singles).items():
+        for name, costs in round_of(contenders, rng, singles).items():
             figures[name] += costs if number else []
         tick()
     return figures

@@ -77,14 +77,14 @@ def _backlog(scenario: Scenario) -> int:
     return FIFO_BACKLOG if scenario.ordering is Ordering.FIFO else BACKLOG
 
 
-def _table(title: str, played: list[tuple[Scenario, Figures]]) -> Table:
+def _table(title: str, ran: list[tuple[Scenario, Figures]]) -> Table:
     """A column for each scenario, a row for each figure."""
     table = Table(title=title, title_justify="left")
     table.add_column("")
-    for scenario, _ in played:
+    for scenario, _ in ran:
         table.add_column(scenario.name, justify="right")
     for name, cell in ROWS.items():
-        table.add_row(name, *(cell(scenario, figures) for scenario, figures in played))
+        table.add_row(name, *(cell(scenario, figures) for scenario, figures in ran))
     return table
 
 

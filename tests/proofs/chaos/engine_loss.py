@@ -26,7 +26,7 @@ UP_S = (3.0, 5.0)
 
 def losses(*, settled: bool) -> tuple[int, int]:
     """How many transactions were acknowledged, and how many of them are gone."""
-    luck = random.Random(1)
+    chance = random.Random(1)
     with contextlib.ExitStack() as running:
         home = Path(running.enter_context(tempfile.TemporaryDirectory()))
         engine = running.enter_context(DynamoDbLocal(data=home))
@@ -34,7 +34,7 @@ def losses(*, settled: bool) -> tuple[int, int]:
         canary = Canary(proxy.url if settled else engine.url, every_s=0.0)
         canary.start()
         for _ in range(KILLS):
-            time.sleep(luck.uniform(*UP_S))
+            time.sleep(chance.uniform(*UP_S))
             engine.kill()
             engine.start()
         canary.over.set()

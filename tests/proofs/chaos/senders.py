@@ -68,7 +68,7 @@ class Sender(threading.Thread):
         self.every_s = every_s
         self.secret = Secret("chaos", secret)
         self.sent = sent
-        self.luck = random.Random(f"{hook}/{key}")
+        self.chance = random.Random(f"{hook}/{key}")
         self.over = threading.Event()  #: nothing new is posted
         self.gone = threading.Event()  #: nothing is repeated either
 
@@ -91,14 +91,14 @@ class Sender(threading.Thread):
             self.sent.note(self.hook, n, outcome, str(answer.get("message_id", "")) if good else "", said)
             if good:
                 return
-            if self.gone.wait(self.luck.uniform(*PAUSE_S)):
+            if self.gone.wait(self.chance.uniform(*PAUSE_S)):
                 break
         self.sent.given_up += 1
 
     def _post(self, n: int, body: bytes) -> tuple[str, dict[str, Any], str]:
         signed = sign(SCHEME, self.secret, body, system_clock(), delivery_id=f"{self.hook}-{n}")
         headers = {"content-type": "application/json", **signed}
-        connection = http.client.HTTPConnection("127.0.0.1", self.luck.choice(self.ports), timeout=TIMEOUT_S)
+        connection = http.client.HTTPConnection("127.0.0.1", self.chance.choice(self.ports), timeout=TIMEOUT_S)
         try:
             connection.request("POST", f"/hook/chaos/{self.hook}", body, headers)
             answer = connection.getresponse()

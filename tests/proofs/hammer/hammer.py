@@ -99,12 +99,12 @@ class Hammer:
         self.plan = assignment
         self.client = client
         self.own_client: DynamoDBClient | None = None
-        self.luck = random.Random(assignment.seed)
+        self.chance = random.Random(assignment.seed)
         self.shown = shown
         self.kills = self.self_kills = self.gave_up = self.stops = self.taken_over = 0
         total = assignment.messages
-        self.kill_at = sorted(self.luck.randrange(total * 9 // 10) for _ in range(kills))
-        self.stop_at = sorted(self.luck.randrange(total * 9 // 10) for _ in range(stops))
+        self.kill_at = sorted(self.chance.randrange(total * 9 // 10) for _ in range(kills))
+        self.stop_at = sorted(self.chance.randrange(total * 9 // 10) for _ in range(stops))
         self.processes: dict[int, tuple[ForkProcess, int]] = {}
         self.stopped: _Stopped | None = None
         self.progress = Progress()
@@ -139,13 +139,13 @@ class Hammer:
         return self.plan.queue(self.own_client)
 
     def _start(self, number: int, incarnation: int) -> None:
-        crashes = incarnation < CRASHING_LIVES and self.luck.random() < 0.7
+        crashes = incarnation < CRASHING_LIVES and self.chance.random() < 0.7
         assignment = replace(
             self.plan,
             number=number,
             incarnation=incarnation,
-            dies_at=self.luck.randrange(3, 60) if crashes else None,
-            dies_after=self.luck.random() < 0.5,
+            dies_at=self.chance.randrange(3, 60) if crashes else None,
+            dies_after=self.chance.random() < 0.5,
         )
         process = multiprocessing.get_context("fork").Process(target=_work, args=(assignment, self.client), daemon=True)
         process.start()
@@ -172,7 +172,7 @@ class Hammer:
                 self._start(number, incarnation + 1)
 
     def _kill(self) -> None:
-        number = self.luck.randrange(self.plan.processes)
+        number = self.chance.randrange(self.plan.processes)
         process, incarnation = self.processes[number]
         if self.stopped and self.stopped.process is process:
             return
@@ -184,7 +184,7 @@ class Hammer:
 
     def _stop(self) -> None:
         """Hold a process that has runs going, so that its claims run out under it."""
-        number = self.luck.randrange(self.plan.processes)
+        number = self.chance.randrange(self.plan.processes)
         process, incarnation = self.processes[number]
         owner = f"w{number}.{incarnation}"
         if not (process.is_alive() and process.pid and self.progress.runs_of(owner)):

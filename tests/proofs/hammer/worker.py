@@ -85,7 +85,7 @@ class Worker:
         self.assignment = assignment
         self.queue = assignment.queue(client)
         self.journal = Journal(assignment.history)
-        self.luck = random.Random(f"{assignment.seed}/{assignment.owner}")
+        self.chance = random.Random(f"{assignment.seed}/{assignment.owner}")
 
     def run(self) -> None:
         for drafts in self._shares():
@@ -112,7 +112,7 @@ class Worker:
             for draft in [self._draft(n)]
         ]
         while missing:
-            size = self.luck.choice((1, a.batch, a.batch))
+            size = self.chance.choice((1, a.batch, a.batch))
             yield missing[:size]
             del missing[:size]
 
@@ -142,7 +142,7 @@ class Worker:
     # -- working --
     def _work(self) -> int:
         a = self.assignment
-        held = claim(self.queue, owner=a.owner, limit=self.luck.choice((1, a.batch)), lease_ms=a.lease_ms).claims
+        held = claim(self.queue, owner=a.owner, limit=self.chance.choice((1, a.batch)), lease_ms=a.lease_ms).claims
         if a.ordering.ordered:
             self._run_in_order(held)
         else:
@@ -159,7 +159,7 @@ class Worker:
 
     def _run_together(self, held: list[Claim]) -> None:
         runnable = self._start(held)
-        if runnable and self.luck.randrange(EXTENDS) == 0:
+        if runnable and self.chance.randrange(EXTENDS) == 0:
             extend(self.queue, [one.entry for one in runnable], self.assignment.lease_ms)
         self._finish(runnable)
 
@@ -173,13 +173,13 @@ class Worker:
 
     def _finish(self, runnable: list[Claim]) -> bool:
         """Whether all of them ended."""
-        if self.luck.randrange(SLOW) == 0:
+        if self.chance.randrange(SLOW) == 0:
             time.sleep(SLOW_S)
         good, ended = [], True
         for one in runnable:
             if json.loads(_body(one))["poison"]:
                 ended &= self._reject(one)
-            elif self.luck.randrange(FAILS) == 0:
+            elif self.chance.randrange(FAILS) == 0:
                 self._fail(one)
                 ended = False
             else:

@@ -146,7 +146,7 @@ class QueueMachine(Senders, Workers, Operators):
         queue = self.world.queues[0]
         resume(queue, "operator")
         self.paused, self.pause_known_at = False, [0, 0]
-        self.world.luck = 0.0
+        self.world.fixed_chance = 0.0
         for _ in range(40):
             self.world.clock.forward(180_000)
             sweep(queue)

@@ -57,7 +57,7 @@ class World:
         self.spec = spec
         self.tenant = f"m{os.getpid()}-{next(_tenants)}"
         self.random = random.Random(seed)
-        self.luck: float | None = None  #: set: every chance comes out so
+        self.fixed_chance: float | None = None  #: set: every chance comes out so
         self.blobs = MemoryBlobs()
         self.queues = [self._process() for _ in range(PROCESSES)]
         self.full_until = [0] * PROCESSES  #: a process remembers for 100 ms that the queue was full
@@ -69,7 +69,7 @@ class World:
         return runtime.queue(self.tenant, self.spec)
 
     def _chance(self) -> float:
-        return self.random.random() if self.luck is None else self.luck
+        return self.random.random() if self.fixed_chance is None else self.fixed_chance
 
     def rehearsal(self) -> Queue | None:
         """The queue over a copy of the store, for a worker of a process of its own; None where it cannot be copied."""

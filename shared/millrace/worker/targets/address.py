@@ -63,7 +63,7 @@ class AddressGuard:
     def address(self, host: str, port: int) -> str:
         """A checked address of the host. Raises AddressRefused when any of its addresses is not public.
 
-        One private address among public ones is refused too: which of them is used must not be a matter of luck.
+        One private address among public ones is refused too: which of them is used must not be a matter of chance.
         """
         try:
             found = self._resolve(host.strip("[]"), port)
