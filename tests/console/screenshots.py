@@ -1,4 +1,7 @@
-"""`python -m tests.console.screenshots`: the main views for the README, into infra/screenshots."""
+"""`make screenshots`: the console's views for the docs, into infra/screenshots.
+
+They show two weeks of a queue with a thousand messages and failures, lived through by `fortnight.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from infra.local.dynamodb import REGION
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
 from tests.console.browser import browsing
+from tests.console.fortnight import live_through
 from tests.console.stack import Stack, furnish, serving, work_off
 from tests.engines import own_engine
 
@@ -38,7 +42,19 @@ def shoot(page: Any, stack: Stack, message_id: str) -> None:
         work_off(stack, "OutboundMail", count)
     page.wait_for_timeout(3_200)
     save("queues")
-    go("#/queues/WebhookIngress/dead", "no answer within 10 s")
+    page.set_viewport_size({"width": 1360, "height": 620})
+    go("#/queues/GitHubEvents/dead", "is not in the ledger")
+    save("dead-letter-groups")
+    page.set_viewport_size({"width": 1360, "height": 960})
+    go("#/queues/GitHubEvents/history", "Came and went")
+    page.get_by_role("button", name="Two weeks").click()
+    page.get_by_text("one in 120 minutes").wait_for()
+    save("history")
+    page.set_viewport_size({"width": 1360, "height": 560})
+    go("#/queues/OutboundMail", "is down for")
+    save("standing-still")
+    page.set_viewport_size({"width": 1360, "height": 760})
+    go("#/queues/WebhookIngress/letters", "no answer within 10 s")
     save("dead-letters")
     page.get_by_role("button", name="Replay these…").click()
     page.locator("#dry-count").wait_for()
@@ -80,6 +96,7 @@ def main() -> None:
             viewport={"width": 1360, "height": 760}, color_scheme="light", reduced_motion="reduce"
         )
         with serving(store, "acme", patch) as stack:
+            live_through(stack)
             shoot(context.new_page(), stack, furnish(stack))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +24,7 @@ from millrace.engine.queue import Queue, Runtime
 from millrace.http.routes import Api
 from millrace.model.clock import system_clock
 from millrace.model.message import Draft
+from millrace.model.queue_state import BreakerState
 from millrace.model.tokens import Scope, issue
 from millrace.openapi import V1_ROUTES
 from millrace.pull.service import PullService
@@ -44,9 +46,11 @@ def _queue(name: str, app: str, **settings: Any) -> dict[str, Any]:
 DEFINITIONS = Definitions(
     {
         "queues": {
-            "WebhookIngress": _queue(
-                "WebhookIngress", "IncidentManagement", ordering="fifo", retention={"max_depth": 10_000}
-            ),
+            "WebhookIngress": {
+                **_queue("WebhookIngress", "IncidentManagement", ordering="fifo", retention={"max_depth": 10_000}),
+                "dead_letter_queue": "WebhookDLQ",
+            },
+            "WebhookDLQ": _queue("WebhookDLQ", "IncidentManagement"),
             "StripeEvents": _queue("StripeEvents", "Billing", ordering="per_key", rate_per_second=50.0),
             "GitHubEvents": _queue("GitHubEvents", "Delivery", shards=2),
             "OutboundMail": _queue("OutboundMail", "Notifications", retention={"max_depth": 150}),
@@ -181,6 +185,9 @@ def furnish(stack: Stack) -> str:
     for name, count in (("GitHubEvents", 4), ("OutboundMail", 2)):
         claim(stack.queue(name), owner="worker-1", limit=count, lease_ms=600_000)
     pause(stack.queue("NightlyReports"), "olga")
+    mail = stack.queue("OutboundMail")
+    down = BreakerState(mail.now() + 42_000, 3, mail.now() - 180_000)
+    mail.store.set_breaker(mail.state(fresh=True), "http:https://mail.example/send", down)
     return found
 
 
@@ -208,6 +215,10 @@ def bury_many(stack: Stack, name: str, count: int) -> None:
         replace(dead_letter, message=replace(first, id=f"m{number:06d}"), failed_at=now - 100_000_000 + number)
         for number in range(count)
     ]
-    for start in range(0, count, 25):
+
+    def write(start: int) -> None:
         requests = [{"PutRequest": {"Item": dead_letter_item(one)}} for one in dead_letters[start : start + 25]]
         calls.send("batch_write_item", RequestItems={names.dead_letters: requests})
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(0, count, 25)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,11 @@ from playwright.sync_api import expect
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue
 from millrace.engine.finish import ack
+from millrace.engine.operate import pause
 from millrace.model.message import Draft
+from millrace.model.queue_samples import QueueSample
+from millrace.model.queue_state import BreakerState
+from millrace.model.tokens import revoke
 from tests.console.stack import MARKUP, Stack, bury_many, stuck
 
 
@@ -29,6 +34,8 @@ def test_from_a_stuck_message_to_its_success(page: Any, stack: Stack, tmp_path: 
     sign_in(page, stack.token)
     row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="WebhookIngress"))
     row.get_by_role("link", name="1", exact=True).click()
+    page.get_by_text("no answer within … s").wait_for()
+    page.get_by_role("link", name="One by one", exact=True).click()
     page.get_by_text("no answer within 10 s").wait_for()
     page.locator(f'a[title="{message_id}"]').click()
     page.get_by_role("heading", name=message_id).wait_for()
@@ -42,6 +49,9 @@ def test_from_a_stuck_message_to_its_success(page: Any, stack: Stack, tmp_path: 
     page.get_by_role("button", name="Replay 1").click()
     page.locator("dialog .badge", has_text="done").wait_for()
     page.get_by_role("button", name="Close").last.click()
+    page.get_by_text("No dead letters").wait_for()
+    page.get_by_label("Replayed").select_option("yes")
+    page.get_by_role("button", name="Filter").click()
     page.get_by_role("link", name="yes").click()
     page.get_by_role("heading", name=message_id).wait_for(state="detached")
     page.locator(".head .badge", has_text="ready").wait_for()
@@ -94,12 +104,126 @@ def test_nothing_runs_but_the_consoles_own_files(page: Any, stack: Stack) -> Non
     assert refused == "TypeError"
 
 
-def test_the_token_is_kept_in_memory_only(page: Any, stack: Stack) -> None:
+def test_a_reload_keeps_the_operator_signed_in_until_the_sign_out(page: Any, stack: Stack) -> None:
+    """In this tab alone: neither another tab nor the next session of the browser finds the token."""
     sign_in(page, stack.token)
-    kept = page.evaluate("() => JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie + location.href")
+    page.evaluate("() => { location.hash = '#/queues/OutboundMail'; }")
+    page.get_by_role("heading", name="OutboundMail").wait_for()
+    kept = page.evaluate("() => JSON.stringify({...localStorage}) + document.cookie + location.href")
     assert stack.token not in kept
     page.reload()
+    page.get_by_role("heading", name="OutboundMail").wait_for()
+    other = page.context.new_page()
+    other.goto(f"{stack.url}/console")
+    other.get_by_label("Token").wait_for()
+    page.get_by_role("button", name="Sign out").click()
     page.get_by_label("Token").wait_for()
+    assert page.evaluate("() => JSON.stringify({...sessionStorage})") == "{}"
+    page.reload()
+    page.get_by_label("Token").wait_for()
+
+
+def test_a_token_that_is_no_longer_taken_is_forgotten(page: Any, stack: Stack) -> None:
+    sign_in(page, stack.token)
+    page.get_by_role("link", name="OutboundMail").wait_for()
+    olga = next(
+        token for token in stack.tokens.list_tokens() if (token.name, token.tenants) == ("olga", (stack.tenant,))
+    )
+    revoke(stack.tokens, olga.id, stack.clock())
+    page.get_by_role("alert").get_by_text("no longer taken").wait_for()
+    assert page.evaluate("() => JSON.stringify({...sessionStorage})") == "{}"
+
+
+def test_every_address_of_a_queue_leads_somewhere(page: Any, stack: Stack) -> None:
+    sign_in(page, stack.token)
+    for place, heading in (("#/queues", "Queues"), ("#/queues/OutboundMail", "OutboundMail"), ("#/queues/", "Queues")):
+        page.evaluate("(place) => { location.hash = place; }", place)
+        page.get_by_role("heading", name=heading, exact=True).wait_for()
+
+
+def test_equal_failures_are_one_row_and_are_replayed_as_one(page: Any, stack: Stack) -> None:
+    bury_many(stack, "GitHubEvents", 32)
+    stack.clock.by = -600_000
+    stuck(stack, "GitHubEvents", number=1)
+    stack.clock.by = 0
+    sign_in(page, stack.token)
+    page.get_by_role("link", name="GitHubEvents").click()
+    row = page.get_by_role("row").filter(has_text="ValueError")
+    row.get_by_role("link", name="32").wait_for()
+    expect(page.locator("tbody tr")).to_have_count(2)
+    row.get_by_role("button", name="Replay").click()
+    page.get_by_role("button", name="Replay 32").click()
+    page.locator("dialog .badge", has_text="done").wait_for()
+    page.get_by_role("button", name="Close").last.click()
+    row.wait_for(state="detached")
+    page.get_by_role("row").filter(has_text="HttpStatus").get_by_role("link", name="1").first.click()
+    page.get_by_text("one error only").wait_for()
+    page.get_by_text("502 Bad Gateway").wait_for()
+
+
+def test_a_queue_that_others_name_shows_their_dead_letters(page: Any, stack: Stack) -> None:
+    stack.clock.by = -600_000
+    stuck(stack)
+    stack.clock.by = 0
+    sign_in(page, stack.token)
+    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="WebhookDLQ"))
+    row.get_by_role("link", name="1", exact=True).click()
+    page.get_by_text("no answer within … s").wait_for()
+    expect(page.get_by_role("tab", name="Dead letters 1")).to_have_count(1)
+    expect(page.locator(".tile", has_text="Dead letters").locator("dd")).to_have_text("1")
+    page.locator("main").get_by_role("link", name="WebhookIngress", exact=True).click()
+    page.get_by_role("heading", name="WebhookIngress").wait_for()
+
+
+def test_a_queue_that_stands_still_says_why_and_can_be_tried_now(page: Any, stack: Stack) -> None:
+    queue = stack.queue("OutboundMail")
+    down = BreakerState(queue.now() + 600_000, 3, queue.now() - 60_000)
+    queue.store.set_breaker(queue.state(fresh=True), "http:https://mail.example", down)
+    pause(queue, "olga")
+    sign_in(page, stack.token)
+    page.get_by_role("link", name="OutboundMail").click()
+    page.get_by_text("Standing still because olga paused it").wait_for()
+    page.get_by_text("Standing still because http:https://mail.example is down for 1 min").wait_for()
+    page.get_by_role("button", name="Try now").click()
+    page.get_by_text("mail.example is down").wait_for(state="detached")
+    page.get_by_role("button", name="Hand out again").click()
+    page.get_by_text("Standing still").first.wait_for(state="detached")
+    state = queue.state(fresh=True)
+    assert (state.paused_at, dict(state.breakers)) == (0, {})
+
+
+def test_history_is_drawn_from_samples_and_read_by_keyboard(page: Any, stack: Stack) -> None:
+    now = stack.clock()
+    for hours in range(48):
+        sample = QueueSample(now - hours * 3_600_000, 7, 60_000, 1_000 - 10 * hours, 500 - 5 * hours, 0, 0)
+        stack.service.runtime.store.put_sample(stack.tenant, "NightlyReports", sample)
+    sign_in(page, stack.token)
+    page.evaluate("() => { location.hash = '#/queues/NightlyReports/history'; }")
+    depth = page.get_by_role("img", name="Depth: at most 7")
+    depth.wait_for()
+    assert depth.locator("path.line").get_attribute("d").count("L") > 20
+    said = page.locator(".said").first
+    before = said.text_content()
+    depth.focus()
+    page.keyboard.press("ArrowLeft")
+    assert said.text_content() != before
+    page.get_by_role("button", name="Two weeks").click()
+    page.get_by_text("one in 120 minutes").wait_for()
+    page.get_by_text("As a table").click()
+    page.get_by_role("cell", name="20", exact=True).first.wait_for()
+
+
+def test_done_messages_are_listed_and_found_by_their_key(page: Any, stack: Stack) -> None:
+    queue = stack.queue("NightlyReports")
+    receipt = enqueue(queue, Draft(b"{}", idempotency_key="report-2027-01", correlation_id="corr-report"))
+    ack(queue, [held.entry for held in claim(queue, owner="worker-1", limit=1).claims])
+    sign_in(page, stack.token)
+    page.evaluate("() => { location.hash = '#/queues/NightlyReports/done'; }")
+    page.locator(f'a[title="{receipt.message_id}"]').wait_for()
+    page.fill("#q", "report-2027-01")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name=receipt.message_id).wait_for()
+    page.locator("main .badge", has_text="done").wait_for()
 
 
 def test_a_wrong_token_is_told_in_words(page: Any, stack: Stack) -> None:
@@ -180,6 +304,7 @@ def test_ten_thousand_dead_letters_come_in_pages(page: Any, stack: Stack) -> Non
     bury_many(stack, "GitHubEvents", 10_000)
     sign_in(page, stack.token)
     page.get_by_role("link", name="GitHubEvents").click()
+    page.get_by_role("link", name=re.compile("Show ValueError × [0-9,]+ one by one")).click(timeout=60_000)
     rows = page.locator("tbody tr")
     expect(rows).to_have_count(50)
     first = rows.first.text_content()
@@ -214,9 +339,8 @@ def test_every_control_has_a_name_and_every_page_one_heading(page: Any, stack: S
     stack.clock.by = 0
     sign_in(page, stack.token)
     places = ["#/", "#/jobs", "#/audit", f"#/queues/WebhookIngress/messages/{message_id}"]
-    places += [
-        f"#/queues/WebhookIngress/{tab}" for tab in ("dead", "ready", "scheduled", "claims", "jobs", "definition")
-    ]
+    tabs = ("dead", "letters", "ready", "scheduled", "claims", "done", "history", "jobs", "definition")
+    places += [f"#/queues/WebhookIngress/{tab}" for tab in tabs]
     for place in places:
         page.evaluate("(place) => { location.hash = place; }", place)
         page.locator("main .loading").first.wait_for(state="detached")

@@ -18,6 +18,7 @@ from tests.console.test_console import sign_in
 #: Short enough for a project, an owner and a token's name; each field has its own, to see where it shows.
 EVIL = "<img src=x onerror=document.title=1>{}"
 QUEUE = "GitHubEvents"
+TABS = ("dead", "letters", "ready", "scheduled", "claims", "done", "history", "jobs", "definition")
 
 
 def evil(field: str) -> str:
@@ -67,14 +68,14 @@ def test_no_field_is_taken_for_markup(page: Any, stack: Stack) -> None:
     ids, token = _furnish(stack), _token(stack)
     pause(stack.queue("OutboundMail"), evil("pauser"))
     sign_in(page, token)
-    page.evaluate("(place) => { location.hash = place; }", f"#/queues/{QUEUE}/dead")
+    page.evaluate("(place) => { location.hash = place; }", f"#/queues/{QUEUE}/letters")
     page.get_by_role("button", name="Replay these…").click()
     page.locator("#dry-count").wait_for()
     page.get_by_role("button", name="Replay 1").click()
     page.locator("dialog .badge", has_text="done").wait_for()
     page.get_by_role("button", name="Close").last.click()
-    places = ["#/", "#/jobs", "#/audit", "#/queues/OutboundMail/dead"]
-    places += [f"#/queues/{QUEUE}/{tab}" for tab in ("dead", "ready", "scheduled", "claims", "jobs", "definition")]
+    places = ["#/", "#/jobs", "#/audit", "#/queues/OutboundMail/dead", "#/search/javascript:1"]
+    places += [f"#/queues/{QUEUE}/{tab}" for tab in TABS]
     places += [f"#/queues/{QUEUE}/messages/{message_id}" for message_id in ids.values()]
     shown: set[str] = set()
     for place in places:

@@ -109,7 +109,7 @@ def test_an_ending_booked_after_the_sweep_repaired_the_depth_does_not_count_twic
     bench.clock.forward(200)
     sender = bench.queue(runtime=bench.another_process(), retention=Retention(max_depth=10))
     enqueue_all(sender, [Draft(b"y")] * 10)
-    book_endings(slow, epoch, 10, done=10)
+    book_endings(slow, epoch, 10, done=[c.entry.id for c in held])
     state = queue.state(fresh=True)
     assert (state.depth, state.done) == (10, 10)
     with pytest.raises(QueueFull):

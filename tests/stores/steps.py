@@ -11,6 +11,7 @@ from typing import Any
 
 from millrace.model.keys import END, READY
 from millrace.model.message import Entry
+from millrace.model.queue_samples import QueueSample
 from millrace.stores.interface import APPLIED, Store
 from tests.conftest import NOON
 from tests.stores.samples import Samples, all_claimed, claimed
@@ -151,6 +152,12 @@ def delete_dead_letter(store: Store, samples: Samples, _count: int) -> Step:
     return Step(lambda: store.delete_dead_letter(dead_letter), True, look, None)
 
 
+def put_sample(store: Store, samples: Samples, _count: int) -> Step:
+    sample = QueueSample(NOON, 1, 2, 3, 4, 5, 6)
+    look = lambda: store.read_samples(samples.tenant, samples.queue, 0)  # noqa: E731
+    return Step(lambda: store.put_sample(samples.tenant, samples.queue, sample), None, look, [sample])
+
+
 def _dead_letter(store: Store, samples: Samples) -> Any:
     held = claimed(samples.entry())
     store.put_entries([held])
@@ -189,4 +196,5 @@ SINGLES: list[Prepare] = [
     mark_replayed,
     delete_dead_letter,
     set_paused,
+    put_sample,
 ]

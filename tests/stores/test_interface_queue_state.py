@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from millrace.model.clock import DAY, MINUTE
+from millrace.model.queue_samples import SAMPLE_MS, QueueSample
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
 from millrace.stores.interface import Full, Store
 from tests.conftest import NOON
@@ -27,11 +28,19 @@ def test_unused_queue_has_all_its_counters_at_zero(store: Store, tenant: str) ->
 
 def test_taken_credits_add_to_the_depth(store: Store, tenant: str) -> None:
     state = take(store, tenant, 7, numbers=3, arrived=2)
-    expected = QueueState(tenant, QUEUE, depth=7, sequence=3, arrived=2, grants={NOW: 7}, arrivals={NOW: 2})
+    expected = QueueState(
+        tenant, QUEUE, depth=7, sequence=3, arrived=2, moved_at=NOON, grants={NOW: 7}, arrivals={NOW: 2}
+    )
     assert state == expected == store.get_queue_state(tenant, QUEUE)
     state = store.take_credits(tenant, QUEUE, CreditRequest(1, 100, NOON + MINUTE, 1, 1))
     assert state == replace(
-        expected, depth=8, sequence=4, arrived=3, grants={NOW: 7, NOW + 1: 1}, arrivals={NOW: 2, NOW + 1: 1}
+        expected,
+        depth=8,
+        sequence=4,
+        arrived=3,
+        moved_at=NOON + MINUTE,
+        grants={NOW: 7, NOW + 1: 1},
+        arrivals={NOW: 2, NOW + 1: 1},
     )
 
 
@@ -93,11 +102,34 @@ def test_settling_gives_back_and_counts(store: Store, tenant: str) -> None:
         done=2,
         failed=4,
         dead=2,
+        moved_at=NOON,
         grants={NOW: 10},
         arrivals={NOW: 6},
         endings={NOW: 2},
         dead_days={TODAY: 2, TODAY - 1: -1},
     )
+
+
+def test_the_newest_done_are_remembered_until_others_are(store: Store, tenant: str) -> None:
+    take(store, tenant, 10)
+    first = store.settle(tenant, QUEUE, CounterDelta(NOON, ended=2, done=2, recent_done=("b", "a")))
+    assert first is not None
+    assert first.recent_done == ("b", "a")
+    kept = store.settle(tenant, QUEUE, CounterDelta(NOON + 1, ended=1))
+    assert kept is not None
+    assert (kept.recent_done, kept.moved_at) == (("b", "a"), NOON + 1)
+    assert store.get_queue_state(tenant, QUEUE) == kept
+
+
+def test_samples_are_kept_one_for_five_minutes(store: Store, tenant: str) -> None:
+    samples = [QueueSample(NOON + n * SAMPLE_MS, n, 1_000 * n, 4, 3, 2, 1) for n in range(30)]
+    for sample in samples:
+        store.put_sample(tenant, QUEUE, replace(sample, depth=99))
+        store.put_sample(tenant, QUEUE, sample)
+    store.put_sample(f"{tenant}x", QUEUE, samples[0])
+    assert store.read_samples(tenant, QUEUE, 0) == samples
+    assert store.read_samples(tenant, QUEUE, samples[7].at) == samples[7:]
+    assert store.read_samples(tenant, "Other", 0) == []
 
 
 def test_settling_under_an_older_epoch_gives_nothing_back(store: Store, tenant: str) -> None:

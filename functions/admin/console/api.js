@@ -1,8 +1,15 @@
-// Calls of the admin API, and of /v1 for single messages. The token lives in this module's memory and nowhere else.
+// Calls of the admin API, and of /v1 for single messages.
+//
+// The token lives in this module's memory and, so that a reload keeps the operator signed in, in the tab's sessionStorage:
+// no other tab, origin or later session of the browser sees it. A script that could read it there could as well have called
+// the API from here; the policy lets none in but our own files and lets nothing be sent elsewhere. It goes when the
+// operator signs out, when the server no longer takes it, and after hours without use.
 
 const here = location.href.split("#")[0];
 const root = new URL("admin/", here);
 const messages = (queue, id) => new URL(`v1/queues/${encodeURIComponent(queue)}/messages/${encodeURIComponent(id)}`, here);
+const KEPT_AS = "millrace.session";
+const KEPT_MS = 8 * 3600 * 1000;
 let token = "";
 let tenant = "";
 
@@ -19,6 +26,17 @@ export class Problem extends Error {
 export function use(newToken, newTenant = "") {
   token = newToken;
   tenant = newTenant;
+  if (!token) sessionStorage.removeItem(KEPT_AS);
+}
+
+export function keepSession() {
+  sessionStorage.setItem(KEPT_AS, JSON.stringify({ token, tenant, at: Date.now() }));
+}
+
+export function restoreSession() {
+  const kept = JSON.parse(sessionStorage.getItem(KEPT_AS) ?? "{}");
+  if (kept.token && Date.now() - kept.at < KEPT_MS) use(kept.token, kept.tenant);
+  else use("");
 }
 
 export const signedIn = () => token !== "";
@@ -39,8 +57,15 @@ async function send(method, path, { query = {}, body, headers = {}, signal } = {
     if (error.name === "AbortError") throw error;
     throw new Problem(0, { title: "No connection", detail: "The server could not be reached." });
   }
-  if (!answer.ok) throw new Problem(answer.status, await answer.json().catch(() => ({})));
-  return answer;
+  if (answer.ok) return answer;
+  const problem = new Problem(answer.status, await answer.json().catch(() => ({})));
+  // The authoriser refuses without a code; a 403 with one is about a single call.
+  const refused = answer.status === 401 || (answer.status === 403 && !problem.code);
+  if (refused && token) {
+    use("");
+    dispatchEvent(new Event("signedout"));
+  }
+  throw problem;
 }
 
 const json = async (...given) => (await send(...given)).json();
@@ -54,6 +79,9 @@ export const api = {
   entries: (name, query, signal) => json("GET", `${queue(name)}/messages`, { query, signal }),
   claims: (name, query, signal) => json("GET", `${queue(name)}/claims`, { query, signal }),
   deadLetterList: (name, query, signal) => json("GET", `${queue(name)}/dead-letters`, { query, signal }),
+  groups: (name, query, signal) => json("GET", `${queue(name)}/dead-letters/groups`, { query, signal }),
+  history: (name, range, signal) => json("GET", `${queue(name)}/history`, { query: { range }, signal }),
+  done: (name, signal) => json("GET", `${queue(name)}/done`, { signal }),
   message: (name, id, signal) => json("GET", messages(name, id), { signal }),
   body: async (name, id, whole = false) => {
     const headers = whole ? {} : { Range: "bytes=0-262143" };
@@ -62,7 +90,7 @@ export const api = {
   },
   pause: (name) => json("POST", `${queue(name)}/pause`),
   resume: (name) => json("POST", `${queue(name)}/resume`),
-  resetBreakers: (name) => json("POST", `${queue(name)}/breakers/reset`, { body: {} }),
+  resetBreakers: (name, target) => json("POST", `${queue(name)}/breakers/reset`, { body: target ? { target } : {} }),
   release: (name, id) => json("POST", `${queue(name)}/messages/${encodeURIComponent(id)}/release`),
   replay: (name, deadLetter) => json("POST", `${queue(name)}/dead-letters/${deadLetter}/replay`, { headers: key() }),
   purge: (name, deadLetter) => json("DELETE", `${queue(name)}/dead-letters/${deadLetter}`),

@@ -1,6 +1,6 @@
 // The shell: signing in, moving between views, theme and search.
 
-import { api, signedIn, use } from "./api.js";
+import { api, keepSession, restoreSession, signedIn, use } from "./api.js";
 import { auditView, searchView } from "./audit.js";
 import { empty, fill, h } from "./dom.js";
 import { jobsView } from "./jobs.js";
@@ -14,9 +14,11 @@ const dialog = document.getElementById("dialog");
 let leave = null;
 
 const ROUTES = [
-  [/^\/?$/, "queues", "Queues", () => queuesView(main)],
+  [/^\/(?:queues\/?)?$/, "queues", "Queues", () => queuesView(main)],
   [/^\/queues\/([^/]+)\/messages\/([^/]+)$/, "queues", "Message", (queue, id) => messageView(main, queue, id)],
-  [/^\/queues\/([^/]+)\/(dead|ready|scheduled|claims|jobs|definition)$/, "queues", "Queue", (queue, tab) => queueView(main, queue, tab)],
+  [/^\/queues\/([^/]+)\/letters\/([0-9a-f]{16})$/, "queues", "Dead letters", (queue, fingerprint) => queueView(main, queue, "letters", fingerprint)],
+  [/^\/queues\/([^/]+)\/(dead|letters|ready|scheduled|claims|done|history|jobs|definition)$/, "queues", "Queue", (queue, tab) => queueView(main, queue, tab)],
+  [/^\/queues\/([^/]+)\/?$/, "queues", "Queue", (queue) => queueView(main, queue, "dead")],
   [/^\/jobs$/, "jobs", "Jobs", () => jobsView(main)],
   [/^\/audit$/, "audit", "Audit", () => auditView(main)],
   [/^\/search\/([^/]+)$/, "", "Search", (wanted) => searchView(main, wanted)],
@@ -24,6 +26,7 @@ const ROUTES = [
 
 function route(event) {
   if (!signedIn()) return signIn();
+  keepSession();
   leave?.();
   leave = null;
   if (dialog.open) dialog.close();
@@ -77,7 +80,7 @@ function signIn(said = "") {
       token.focus();
     }
   } },
-  h("h1", { tabindex: "-1" }, "Millrace"), h("p", { class: "muted" }, "A token with the scope read shows the queues; operate is needed to change anything. It is kept in this page's memory only."),
+  h("h1", { tabindex: "-1" }, "Millrace"), h("p", { class: "muted" }, "A token with the scope read shows the queues; operate is needed to change anything. It is kept in this tab until you sign out or close it."),
   h("label", { for: "token" }, "Token"), token, h("label", { for: "tenant" }, "Tenant"), tenant, problem, go);
   fill(main, form);
   token.focus();
@@ -117,4 +120,17 @@ document.addEventListener("keydown", (event) => {
   }
 });
 addEventListener("hashchange", route);
-route();
+addEventListener("signedout", () => { if (!top_.hidden) { forget(); signIn("Your token is no longer taken: sign in again."); } });
+
+async function begin() {
+  restoreSession();
+  if (!signedIn()) return signIn();
+  try {
+    enter(await api.whoami());
+  } catch (error) {
+    use("");
+    signIn([401, 403].includes(error.status) ? "Your token is no longer taken: sign in again." : error.message);
+  }
+  return undefined;
+}
+begin();

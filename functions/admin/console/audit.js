@@ -34,10 +34,10 @@ export function searchView(main, wanted) {
         return;
       }
       fill(box, found.length === 0
-        ? empty("Nothing found", complete ? "No message has this id, and none that is queued or dead has it as its correlation id." : "Not among what could be looked through: the queues are deep. A message id is always found.")
-        : table("Found", [["Queue"], ["Message"], ["State"], ["Received"], ["Correlation id"]], found.map((item) => h("tr", {},
+        ? empty("Nothing found", `${complete ? "No message has this id or idempotency key, and none that is queued, dead or just done has it as its correlation id or key." : "Not among what could be looked through: the queues are deep."} A message that was done long ago is found by its message id or idempotency key.`)
+        : table("Found", [["Queue"], ["Message"], ["State"], ["Received"], ["Correlation id"], ["Found by"]], found.map((item) => h("tr", {},
           h("td", {}, link(to.queue(item.queue), item.queue)), h("td", { class: "mono" }, link(to.message(item.queue, item.message_id), item.message_id)),
-          h("td", {}, statusBadge(item.status)), h("td", {}, time(item.at, { ago: true })), h("td", { class: "mono" }, item.correlation_id)))),
+          h("td", {}, statusBadge(item.status)), h("td", {}, time(item.at, { ago: true })), h("td", { class: "mono" }, item.correlation_id), h("td", {}, item.matched.replaceAll("_", " "))))),
       found.length > 0 && !complete && h("p", { class: "muted pad" }, "There may be more: the queues are deeper than one search looks."));
     } catch (error) { fill(box, failure(error, look)); }
   }

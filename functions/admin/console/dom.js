@@ -108,9 +108,12 @@ export function toast(text, tone = "good") {
   setTimeout(() => node.remove(), 6000);
 }
 
+export const quietly = (promise) => promise.catch(() => undefined);
+
 export const link = (hash, text, props = {}) => h("a", { href: hash, ...props }, text);
 export const to = {
   queue: (name, tab = "dead") => `#/queues/${encodeURIComponent(name)}/${tab}`,
+  letters: (queue, fingerprint) => `#/queues/${encodeURIComponent(queue)}/letters/${fingerprint}`,
   message: (queue, id) => `#/queues/${encodeURIComponent(queue)}/messages/${encodeURIComponent(id)}`,
 };
 

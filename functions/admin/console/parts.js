@@ -1,6 +1,6 @@
 // Parts that several views use: plots, live reading, paged lists, bodies, dialogs.
 
-import { append, badge, button, count, failure, fill, h, loading, svg, toast } from "./dom.js";
+import { append, badge, button, count, failure, fill, h, loading, say, svg, toast } from "./dom.js";
 
 const WIDTH = 96;
 const HEIGHT = 24;
@@ -200,12 +200,47 @@ export function progress(job) {
   return { share, text };
 }
 
+const WORDS = {
+  paused: ["paused", "warn"], target_down: ["target down", "bad"], first_in_line: ["waits for its first", "warn"], concurrency: ["at max_concurrency", ""],
+  rate: ["at its rate", ""], full: ["full", "bad"], nobody_works: ["nobody works", "bad"],
+};
+
+// Why a queue stands still, each in a word; the sentence is its title, and stands on the queue's own page.
 export function tones(queue) {
-  const marks = [];
-  if (queue.paused) marks.push(badge("paused", "warn"));
-  for (const breaker of queue.breakers) marks.push(badge(breaker.says, "bad"));
-  if (queue.depth >= queue.max_depth) marks.push(badge("full", "bad"));
-  else if (queue.depth >= 0.8 * queue.max_depth) marks.push(badge("nearly full", "warn"));
-  if (queue.paced_until) marks.push(badge("at its rate", ""));
-  return marks;
+  const marks = queue.standing_still.map(({ kind, says }) => {
+    const mark = badge(...WORDS[kind]);
+    mark.title = says;
+    return mark;
+  });
+  const crowded = queue.depth >= 0.8 * queue.max_depth && queue.depth < queue.max_depth;
+  return crowded ? [...marks, badge("nearly full", "warn")] : marks;
+}
+
+// The same in sentences, each with what can be done about it. Rows stay as they are while their words change.
+export function standingStill(act) {
+  const rows = new Map();
+  const node = h("div", { class: "standing", role: "status" });
+  const LABELS = { resume: "Hand out again", reset_breakers: "Try now" };
+  function row(reason) {
+    const text = h("span", { class: "grow" });
+    const go = LABELS[reason.action] && button(LABELS[reason.action], async () => {
+      go.disabled = true;
+      try { await act(reason); } catch (error) { toast(error.message, "bad"); }
+      go.disabled = false;
+    }, "small");
+    const made = { text, node: h("div", { class: `reason ${WORDS[reason.kind][1]}` }, text, go) };
+    node.append(made.node);
+    return made;
+  }
+  return {
+    node,
+    show(reasons) {
+      const named = new Map(reasons.map((reason) => [`${reason.kind} ${reason.target}`, reason]));
+      for (const [name, { node: gone }] of rows) if (!named.has(name)) { gone.remove(); rows.delete(name); }
+      for (const [name, reason] of named) {
+        if (!rows.has(name)) rows.set(name, row(reason));
+        say(rows.get(name).text, `${reason.says[0].toUpperCase()}${reason.says.slice(1)}.`.replace("?.", "?"));
+      }
+    },
+  };
 }

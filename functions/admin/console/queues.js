@@ -1,7 +1,7 @@
-// All queues: a live table, with plots of what was seen while the page is open.
+// All queues: a live table, with plots of the last hour and of what was seen while the page is open.
 
 import { api } from "./api.js";
-import { count, empty, failure, fill, h, link, loading, rate, say, span, to } from "./dom.js";
+import { count, empty, failure, fill, h, link, loading, quietly, rate, say, span, to } from "./dom.js";
 import { live, Plot, tones } from "./parts.js";
 
 const KEPT = 120;
@@ -20,8 +20,21 @@ export function remember(queues) {
   }
 }
 
+// The last hour as the sweep kept it, before what was seen here: asked for once, for as many queues as fit a screen.
+const SEEDED = 24;
+const asked = new Set();
+export async function seed(names) {
+  const fresh = names.filter((name) => !asked.has(name)).slice(0, Math.max(0, SEEDED - asked.size));
+  for (const name of fresh) asked.add(name);
+  await Promise.all(fresh.map((name) => quietly(api.history(name, "hour").then(({ points, step_seconds: step }) => {
+    const past = points.slice(0, -1).filter((point) => point.depth !== null)
+      .map((point) => ({ at: Date.parse(point.at), depth: point.depth, done: 0, rate: (point.done * 60) / step }));
+    samples.set(name, [...past, ...(samples.get(name) ?? [])]);
+  }))));
+}
+
 export const seen = (name) => samples.get(name) ?? [];
-export const forget = () => samples.clear();
+export const forget = () => { samples.clear(); asked.clear(); };
 
 const NUMBERS = [
   ["ready", "Ready", (q) => count(q.ready)],
@@ -48,8 +61,9 @@ function row(queue) {
     show(q) {
       say(depth, `${q.exact ? "" : "~"}${count(q.depth)}`);
       say(done, rate(q.done_per_minute));
-      say(dead, count(q.dead_letters));
-      dead.className = q.dead_letters ? "bad" : "muted";
+      const dead_letters = deadCount(q);
+      say(dead, count(dead_letters));
+      dead.className = dead_letters ? "bad" : "muted";
       NUMBERS.forEach(([, , text], n) => say(cells[n], text(q)));
       plots.depth.draw(seen(q.name).map((s) => s.depth));
       plots.rate.draw(seen(q.name).map((s) => s.rate));
@@ -58,6 +72,9 @@ function row(queue) {
     },
   };
 }
+
+// Of a queue that others name as their dead_letter_queue: theirs too. Sums over queues count them where they failed.
+export const deadCount = (queue) => queue.dead_letters_of.reduce((total, other) => total + other.dead_letters, queue.dead_letters);
 
 function tile(name) {
   const value = h("dd", {});
@@ -89,6 +106,7 @@ export function queuesView(main) {
             h("tbody", {}, [...rows.values()].map((r) => r.node)))));
     }
     for (const q of queues) rows.get(q.name)?.show(q);
+    seed(queues.map((q) => q.name));
     fresh.className = "fresh";
     say(fresh, "live");
   };

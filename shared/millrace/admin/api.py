@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from millrace.admin import audit, dead_letter_groups, dead_letters, jobs, queues, search
+from millrace.admin import audit, dead_letter_groups, dead_letters, done_messages, history, jobs, queues, search
 from millrace.admin.service import AdminService
 from millrace.http.routes import Route
 
 ROUTES: tuple[Route[AdminService], ...] = (
     *queues.ROUTES,
+    *history.ROUTES,
+    *done_messages.ROUTES,
     *search.ROUTES,
     *dead_letter_groups.ROUTES,
     *dead_letters.ROUTES,

@@ -46,7 +46,7 @@ DEAD_LETTER_ID = re.compile(r"(\d{13})\.([A-Za-z0-9]{1,64})", re.ASCII)
 #: A larger body is left out of what is shown of a dead letter.
 SHOWN_BODY = 256 * 1024
 SAMPLE = 10
-COUNT_PAGE = 100
+COUNT_PAGE = 1_000
 #: A count that takes longer says how far it came.
 COUNT_BUDGET_MS = 8_000
 MAX_COUNT = 50_000
@@ -157,7 +157,7 @@ def dry_run(service: AdminService, request: ApiRequest) -> HttpResponse:
 
 
 def count_dead_letters(queue: Queue, only: DeadLetterFilter) -> DeadLetterCount:
-    """Count what a job started now would find, oldest first. Reads a page of 100 at a time, for 8 s at most."""
+    """Count what a job started now would find, oldest first. Reads a page of 1,000 at a time, for 8 s at most."""
     now = queue.now()
     found = replace(only, failed_before=min(only.failed_before, now))
     after: str | None = f"{found.failed_from:013d}"

@@ -7,10 +7,12 @@ from typing import Any
 
 from millrace.admin.audit import audited
 from millrace.admin.service import AdminService
-from millrace.definitions.explain import describe_wait, in_words, limits, timetable
-from millrace.engine.inspect import LANES, list_claims, list_entries, stats
+from millrace.admin.standing_still import STANDING_STILL, breaker_in_words, reasons
+from millrace.definitions.explain import describe_wait, limits, timetable
+from millrace.engine.inspect import LANES, count_dead, list_by_status, list_claims, list_entries, stats
 from millrace.engine.operate import break_claim, pause, reset_breaker, resume
 from millrace.engine.queue import Queue
+from millrace.engine.status import MessageStatus
 from millrace.http.fields import Record, Schema, Text, rfc3339
 from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse
@@ -82,6 +84,9 @@ def show_stats(service: AdminService, queue: Queue) -> JsonObject:
         "paused_at": rfc3339(state.paused_at),
         "paused_by": state.paused_by if found.paused else "",
         "breakers": [_show_breaker(target, breaker, now) for target, breaker in breakers],
+        "standing_still": reasons(queue, found, state),
+        "dead_letter_queue": service.definitions.queue(spec.name).dead_letter_queue,
+        "dead_letters_of": _named_by(service, queue),
         "rate_per_second": spec.rate_per_second,
         "paced_until": rfc3339(state.pace_at) if state.pace_at > now else None,
         "max_concurrency": spec.max_concurrency,
@@ -91,21 +96,31 @@ def show_stats(service: AdminService, queue: Queue) -> JsonObject:
     }
 
 
+def _named_by(service: AdminService, queue: Queue) -> list[JsonObject]:
+    """The queues that name this one as their `dead_letter_queue`, with what they have: one read each."""
+    definitions, name = service.definitions, queue.spec.name
+    named_by = [one for one in definitions.queues if definitions.queue(one).dead_letter_queue == name]
+    queues = [service.queue(queue.tenant, one) for one in named_by]
+    return [{"queue": one.spec.name, "dead_letters": count_dead(one)} for one in queues]
+
+
 def _show_breaker(target: str, breaker: BreakerState, now: int) -> JsonObject:
-    wait_s = max(0, -(-(breaker.until - now) // 1000))
-    since = f" for {in_words(max(1, (now - breaker.since) // 1000) * 1000)}" if breaker.since else ""
     return {
         "target": target,
         "since": rfc3339(breaker.since),
         "until": rfc3339(breaker.until),
         "failed_probes": breaker.level,
-        "says": f"standing still because {target} is down{since}, next look {f'in {wait_s} s' if wait_s else 'now'}",
+        "says": breaker_in_words(target, breaker, now),
     }
 
 
 def list_messages(service: AdminService, request: ApiRequest) -> HttpResponse:
-    """A page of a queue's entries, in the order in which they will be worked off."""
-    page = list_entries(service.queue_of(request), request.query.get("lane", "ready"), **request.page)
+    """A page of a queue's entries, in the order in which they will be worked off, by lane or by status."""
+    queue, status = service.queue_of(request), request.query.get("status")
+    if status is not None:
+        page = list_by_status(queue, MessageStatus(status), **request.page)
+    else:
+        page = list_entries(queue, request.query.get("lane", "ready"), **request.page)
     return show_page("messages", page, show_entry)
 
 
@@ -162,7 +177,7 @@ _STATS_MEMBERS: dict[str, Schema] = {
     "scheduled": number("Delayed, or backing off."),
     "in_flight": number(),
     "oldest_age_ms": number("Age of the oldest unfinished message."),
-    "dead_letters": number(),
+    "dead_letters": number("Those that were not replayed."),
     "arrived_per_minute": {"type": "number"},
     "done_per_minute": {"type": "number"},
     "paused": flag(),
@@ -178,6 +193,14 @@ _STATS_MEMBERS: dict[str, Schema] = {
                 "failed_probes": number(),
                 "says": text("The same in words."),
             },
+        )
+    ),
+    "standing_still": STANDING_STILL,
+    "dead_letter_queue": text("The queue whose retention says how long its dead letters are kept.", null=True),
+    "dead_letters_of": list_of(
+        record(
+            "NamedDeadLetters",
+            {"queue": text("It names this one as its `dead_letter_queue`."), "dead_letters": number()},
         )
     ),
     "rate_per_second": {"type": ["number", "null"], "description": "Starts a second over all workers."},
@@ -201,6 +224,8 @@ _RESET = Record(
     name="ResetBreakers",
     example={"target": "http:https://example.com/hook"},
 )
+#: What a message is while it has an entry, as the numbers count them.
+QUEUED = (MessageStatus.READY.value, MessageStatus.SCHEDULED.value, MessageStatus.IN_FLIGHT.value)
 _UNKNOWN = ("unknown_queue",)
 _LISTED = ("invalid_cursor", *_UNKNOWN)
 _PATH = "/admin/queues/{queue}"
@@ -225,7 +250,7 @@ ROUTES: tuple[Route[AdminService], ...] = (
          RouteReply("The queue.", _DETAILS), refuses=_UNKNOWN),
     _get(f"{_PATH}/messages", "list_messages", "List a queue's unfinished messages, next to run first.", list_messages,
          RouteReply("A page of messages.", page_of("Entries", "messages", ENTRY)), refuses=_LISTED,
-         query={"lane": Text(words=tuple(LANES)), **PAGE}),
+         query={"lane": Text(words=tuple(LANES)), "status": Text(words=QUEUED, meaning="Instead of a lane."), **PAGE}),
     _get(f"{_PATH}/claims", "list_claims", "List who holds what, since when and until when.", list_held,
          RouteReply("A page of claims.", page_of("Claims", "claims", ENTRY)), query=PAGE, refuses=_LISTED),
     _change(f"{_PATH}/pause", "pause_queue", "Pause a queue: it hands out nothing until it is resumed.", pause_queue,

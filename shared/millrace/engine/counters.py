@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from millrace.model.clock import DAY
-from millrace.model.queue_state import CounterDelta
+from millrace.model.queue_state import RECENT_DONE, CounterDelta
 
 if TYPE_CHECKING:
     from millrace.engine.queue import Queue
@@ -63,11 +63,11 @@ def note_dead(queue: Queue, failed_at: int, count: int = 1) -> None:
         pending.dead[failed_at // DAY] += count
 
 
-def book_endings(queue: Queue, epoch: int, ended: int, *, done: int = 0) -> None:
+def book_endings(queue: Queue, epoch: int, ended: int, *, done: Sequence[str] = ()) -> None:
     """Give back the credits of entries that ended, and write what is pending.
 
     `epoch` is the queue's as it was seen before the entries were taken out: where the sweep has repaired the depth
-    since, it has counted them already.
+    since, it has counted them already. The ids of what is done join the newest that the queue remembers.
     """
     pending = queue.runtime.pending_counters.take_out(queue.tenant, queue.spec.name)
     now, state, kept = queue.now(), queue.state(), queue.spec.retention.dead_letter_seconds
@@ -75,9 +75,10 @@ def book_endings(queue: Queue, epoch: int, ended: int, *, done: int = 0) -> None
         now,
         epoch=epoch,
         ended=ended,
-        done=done,
+        done=len(done),
         failed=pending.failed,
         dead=pending.dead,
+        recent_done=(*reversed(done), *state.recent_done)[:RECENT_DONE] if done else (),
         stale_minutes=state.stale_minutes(now),
         stale_days=tuple(day for day in state.stale_days(now, kept) if day not in pending.dead),
     )

@@ -44,7 +44,7 @@ def ack(queue: Queue, entries: Sequence[Entry], results: Sequence[bytes | None] 
             [_result(queue, entries[number], results[number] if results else None) for number in done]
         )
     if done:
-        book_endings(queue, epoch, len(done), done=len(done))
+        book_endings(queue, epoch, len(done), done=[entries[number].id for number in done])
     answers = [_ack_answer(queue, entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True)]
     _record_answers(queue, HistoryEvent.DONE, entries, answers)
     return answers

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from millrace.engine.queue import Queue
+from millrace.engine.status import MessageStatus
 from millrace.model.cursor import Page, check_page, decode_cursor, encode_cursor
 from millrace.model.errors import InvalidCursor, InvalidField
 from millrace.model.keys import END, READY, WAITING, group_of
@@ -67,6 +68,11 @@ def stats(queue: Queue) -> Stats:
     )
 
 
+def count_dead(queue: Queue) -> int:
+    """The queue's dead letters that were not replayed, by its counter: one read."""
+    return queue.state(fresh=True).dead_letters(queue.now(), queue.spec.retention.dead_letter_seconds)
+
+
 def _head(queue: Queue, pk: str, lane: str) -> tuple[Entry, ...]:
     return queue.store.read_lane(pk, lane, lane + END, COUNTED).items
 
@@ -96,17 +102,36 @@ def list_entries(queue: Queue, lane: str = "ready", *, limit: int = 50, cursor: 
     check_page(limit)
     if lane not in LANES:
         raise InvalidField("lane", f"{lane!r} is unknown", " or ".join(LANES))
-    return _entries(queue, [LANES[lane]], f"entries#{lane}", limit, cursor, held_at=None)
+    return _entries(queue, [LANES[lane]], f"entries#{lane}", limit, cursor)
 
 
 def list_claims(queue: Queue, *, limit: int = 50, cursor: str | None = None) -> Page[Entry]:
     """A page of the entries that somebody holds: who, what, since when and until when."""
+    return list_by_status(queue, MessageStatus.IN_FLIGHT, limit=limit, cursor=cursor)
+
+
+def list_by_status(queue: Queue, status: MessageStatus, *, limit: int = 50, cursor: str | None = None) -> Page[Entry]:
+    """A page of the entries that `stats` counts as ready, scheduled or in flight, whichever lane they lie in."""
     check_page(limit)
-    return _entries(queue, list(LANES.values()), "claims", limit, cursor, held_at=queue.now())
+    now = queue.now()
+    scope = f"status#{status.value}"
+    return _entries(queue, list(LANES.values()), scope, limit, cursor, lambda entry: status_of(entry, now) is status)
+
+
+def status_of(entry: Entry, now: int) -> MessageStatus:
+    """Whether an entry is held, may be claimed, or waits."""
+    if entry.live(now):
+        return MessageStatus.IN_FLIGHT
+    return MessageStatus.SCHEDULED if entry.due > now else MessageStatus.READY
 
 
 def _entries(
-    queue: Queue, lanes: list[str], kind: str, limit: int, cursor: str | None, *, held_at: int | None
+    queue: Queue,
+    lanes: list[str],
+    kind: str,
+    limit: int,
+    cursor: str | None,
+    keep: Callable[[Entry], bool] | None = None,
 ) -> Page[Entry]:
     """Walk the lanes partition by partition; a page ends when it is full or enough was read for one answer."""
     scope = f"{kind}#{queue.tenant}#{queue.spec.name}"
@@ -121,10 +146,10 @@ def _entries(
     reads = 0
     while number < len(stretches):
         pk, lane = stretches[number]
-        page = queue.store.read_lane(pk, max(after, lane), lane + END, min(limit, 100) if held_at is None else COUNTED)
+        page = queue.store.read_lane(pk, max(after, lane), lane + END, COUNTED if keep else min(limit, 100))
         reads += 1
         for entry in page.items:
-            if held_at is None or entry.live(held_at):
+            if keep is None or keep(entry):
                 found.append(entry)
             if len(found) == limit:
                 return Page(tuple(found), encode_cursor(scope, str(number), entry.place.sk))

@@ -15,6 +15,8 @@ from millrace.model.clock import DAY, MINUTE
 RATE_MINUTES = 5
 #: Credits granted in one minute may be spent until the end of the next.
 GRANT_MINUTES = 2
+#: Of the messages that were done, so many are remembered: the item stays below one write unit.
+RECENT_DONE = 7
 #: How far two machines' clocks may differ before a credit could be spent after the sweep gave it up.
 SKEW_MS = 30_000
 
@@ -59,6 +61,8 @@ class QueueState:
     dead_days: Mapping[int, int] = field(default_factory=dict)  #: day of failure → dead letters still there
     pace_at: int = 0  #: when the next start is due under the queue's rate limit
     repaired_at: int = 0
+    moved_at: int = 0  #: when anything was last counted
+    recent_done: tuple[str, ...] = ()  #: ids of messages that were done lately, newest first; some may be missing
     breakers: Mapping[str, BreakerState] = field(default_factory=dict)  #: target → its open circuit breaker
 
     def spendable_grants(self, now: int) -> int:
@@ -118,6 +122,7 @@ class CounterDelta:
     arrived: int = 0
     unspent: int = 0  #: credits handed back unused, still within their time
     dead: Mapping[int, int] = field(default_factory=dict)  #: day of failure → dead letters come (+) or gone (-)
+    recent_done: tuple[str, ...] = ()  #: written as they are, where there are any
     stale_minutes: tuple[int, ...] = ()
     stale_days: tuple[int, ...] = ()
 

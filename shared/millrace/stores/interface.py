@@ -26,6 +26,7 @@ from millrace.model.message import (
     Result,
     WorkflowState,
 )
+from millrace.model.queue_samples import QueueSample
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
 
 T = TypeVar("T")
@@ -171,6 +172,12 @@ class Store(Protocol):
         """Where the last round of this name over all queues stopped; empty where it came to its end."""
 
     def set_sweep_position(self, name: str, position: str) -> None: ...
+
+    def put_sample(self, tenant: str, queue: str, sample: QueueSample) -> None:
+        """Keep what a queue's numbers were, in place of any other of the same five minutes: one write."""
+
+    def read_samples(self, tenant: str, queue: str, since: int) -> list[QueueSample]:
+        """The samples from `since` on that are still kept, in order."""
 
     # -- dead letters -------------------------------------------------------------------------------------------
     def read_dead_letters(

@@ -100,12 +100,15 @@ def log_drain(queue: Queue, result: DrainResult) -> None:
         )
 
 
-def emit_gauges(drainer: QueueDrainer, states: Sequence[QueueState], time_left: TimeLeft) -> None:
+def emit_gauges(
+    drainer: QueueDrainer, states: Sequence[QueueState], time_left: TimeLeft
+) -> dict[tuple[str, str], Stats]:
     """Write one document for each queue that holds anything, and one for all of them, even when they are empty.
 
     The document for all shows that the sweep runs: an alarm watches for its absence, so it is written whatever
     happens to the others. Where there are more queues than time, each is measured when its turn comes, and the
-    document for all has the counters of the others. Costs for each queue with messages what `stats` costs.
+    document for all has the counters of the others. Costs for each queue with messages what `stats` costs. Returns
+    what was measured, by tenant and queue.
     """
     now = drainer.runtime.clock()
     held = [state for state in states if (state.depth or state.dead_days) and state.queue in drainer.definitions.queues]
@@ -118,6 +121,7 @@ def emit_gauges(drainer: QueueDrainer, states: Sequence[QueueState], time_left: 
     total = {name: float(sum(gauges[name] for gauges in figures.values())) for name in GAUGES}
     oldest = max((gauges["OldestAge"] for gauges in figures.values()), default=0.0)
     _emit_gauges({**total, "OldestAge": oldest}, {})
+    return {(state.tenant, state.queue): found for state, found in measured if found is not None}
 
 
 def _counted(drainer: QueueDrainer, state: QueueState, now: int) -> dict[str, float]:

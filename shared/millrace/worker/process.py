@@ -17,6 +17,7 @@ from millrace.model.errors import MillraceError
 from millrace.model.queue_state import QueueState
 from millrace.worker.context import log
 from millrace.worker.drainer import QueueDrainer, WakeRequest
+from millrace.worker.samples import keep_samples
 from millrace.worker.sweeper import sweep_all
 from millrace.worker.time_left import TimeLeft
 from millrace.worker.wakeup import Wakeup, handle_wakeup
@@ -114,3 +115,4 @@ class Process:
     def _sweep(self, states: list[QueueState]) -> None:
         """Sweep every queue; those that turn out to have work are started by the next poll."""
         self._found = sweep_all(self._drainer, states, self._time)
+        keep_samples(self._drainer, states, self._time)

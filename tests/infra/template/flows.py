@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 from millrace.engine.claim import claim
 from millrace.engine.dead_letters import replay
@@ -19,7 +20,7 @@ from millrace.model.queue_state import BreakerState
 from millrace.model.tokens import Scope, issue
 from millrace.signatures import Secret, preset
 from millrace.signatures.signing import sign
-from millrace.worker import Context, command
+from millrace.worker import Context, command, samples
 from millrace.worker.controls import Unavailable
 from tests.infra.template.cloud import SECRET
 from tests.infra.template.stage import LARGE, Exercise, Handler
@@ -87,10 +88,11 @@ def exercise_worker(exercise: Exercise, handler: Handler) -> None:
     exercise.call(handler, _call(exercise, "Forwarded"))
     exercise.leave_behind("Pulled")
     exercise.put("Jobs", 1, 2, 3)
-    for part in ("sweep", "gauges"):
+    for part in ("sweep", "gauges", "samples"):
         exercise.runtime.store.set_sweep_position(part, "a#Stopped")
-    for _ in range(2):  # the first takes out what is left behind, the second counts what is there
-        exercise.call(handler, {"sweep": True})
+    with patch.object(samples, "is_due", return_value=True):
+        for _ in range(2):  # the first takes out what is left behind, the second counts what is there
+            exercise.call(handler, {"sweep": True})
     exercise.call(handler, _stream(exercise, "Jobs", "Forwarded"))
     exercise.call(handler, _call(exercise, "Jobs"))
 
@@ -177,7 +179,7 @@ def exercise_admin(exercise: Exercise, handler: Handler) -> None:
     for wanted in (held.entry.id, held.entry.correlation_id, dead_letters[0]):
         call("GET", f"/admin/search?q={wanted}")
     message, dead_letter = f"{ADMIN}/messages/{held.entry.id}", f"{ADMIN}/dead-letters/{dead_letters[0]}"
-    for path in ("", "/messages", "/claims", "/dead-letters", "/dead-letters/groups", "/jobs"):
+    for path in ("", "/messages", "/claims", "/dead-letters", "/dead-letters/groups", "/history", "/done", "/jobs"):
         call("GET", f"{ADMIN}{path}")
     for path in (dead_letter, f"{dead_letter}/body"):
         call("GET", path)

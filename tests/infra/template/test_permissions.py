@@ -50,6 +50,7 @@ NEVER_CALLED = {
         "get_entries",
         "mark_replayed",
         "read_dead_letters",
+        "read_samples",
         "set_breaker",
         "set_paused",
     },

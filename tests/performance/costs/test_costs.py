@@ -12,7 +12,10 @@ from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue
 from millrace.engine.finish import ack
 from millrace.model.message import Attempt, Draft, MessageLocation
+from millrace.model.queue_samples import HOUR, SAMPLE_MS, QueueSample
 from millrace.model.queue_spec import Ordering
+from millrace.model.queue_state import RECENT_DONE
+from millrace.stores.dynamodb.counters import counter
 from millrace.stores.dynamodb.items import entry_item, location_item, message_item
 from millrace.stores.interface import APPLIED
 from tests.performance.costs import measures
@@ -176,6 +179,33 @@ def test_idle_poll_costs_no_write_and_next_to_no_read(dynamodb_bench: Bench) -> 
 
 def test_extending_a_batch_is_one_request(bench: Bench) -> None:
     assert measures.extension(bench, BATCH).requests == 1 / BATCH
+
+
+def test_a_sample_of_the_history_costs_one_unit_at_any_size(dynamodb_bench: Bench) -> None:
+    """One for a queue in five minutes: twelve share an item, and it stays below 1 KB with large numbers."""
+    queue = dynamodb_bench.queue()
+    big = 999_999_999
+    sample = QueueSample(HOUR * 1_000, 999_999, 14 * 86_400_000, big, big, big, big)
+
+    def hour() -> None:
+        for number in range(12):
+            at = sample.at + number * SAMPLE_MS + 59_999
+            queue.store.put_sample(queue.tenant, queue.spec.name, replace(sample, at=at))
+
+    assert dynamodb_bench.measure(12, hour).writes == 1
+
+
+def test_the_largest_counters_stay_one_unit() -> None:
+    """With everything that they carry: names, minutes, days, and the newest messages that are done."""
+    item = {"pk": {"S": "QUEUES"}, "sk": {"S": f"{'t' * 48}#{'q' * 64}"}, "paused_by": {"S": "p" * 32}}
+    for name in ("depth", "sequence", "returned", "epoch", "arrived", "done", "failed", "dead"):
+        item[name] = {"N": "999999999"}
+    for name in ("paused", "pace", "repaired", "moved"):
+        item[name] = {"N": "9999999999999"}
+    item |= {counter(kind, 30_000_000 + n): {"N": "99999"} for kind in "gae" for n in range(8)}
+    item |= {counter("d", 20_000 + n): {"N": "9999"} for n in range(16)}
+    item["recent"] = {"S": ",".join(["i" * 32] * RECENT_DONE)}
+    assert item_bytes(item) <= 1024
 
 
 def test_counters_of_a_long_day_stay_one_unit(dynamodb_bench: Bench) -> None:

@@ -70,6 +70,8 @@ ROWS: dict[str, Row] = {
     "show_queue_stats": LOOK,
     "list_messages": LOOK,
     "list_claims": LOOK,
+    "show_queue_history": LOOK,
+    "list_done_messages": LOOK,
     "pause_queue": LOOK,
     "resume_queue": LOOK,
     "reset_breakers": Row(200, 200, {}),

@@ -46,7 +46,9 @@ class Counters:
         room = at_most("depth", take.max_depth - take.count)
         condition = never_counted | room if take.count else None
         try:
-            return self._change(tenant, queue, condition, adds=adds, removes=_of_minutes(take.stale_minutes))
+            sets = {"moved": value_of(take.now)}
+            stale = _of_minutes(take.stale_minutes)
+            return self._change(tenant, queue, condition, adds=adds, sets=sets, removes=stale)
         except ConditionFailed as refusal:
             return Full(queue_state_of(refusal.item or {}, tenant, queue))
 
@@ -68,20 +70,29 @@ class Counters:
         with_credits = {"depth": -given_back, "returned": given_back, **totals}
         stale = [*_of_minutes(delta.stale_minutes), *(counter("d", day) for day in delta.stale_days)]
         same_epoch = counter_is("epoch", delta.epoch) if given_back else None
+        sets = {"moved": value_of(delta.now)}
+        if delta.recent_done:
+            sets["recent"] = value_of(",".join(delta.recent_done))
         try:
-            return self._count(tenant, queue, with_credits, stale, same_epoch)
+            return self._count(tenant, queue, with_credits, sets, stale, same_epoch)
         except ConditionFailed as refusal:
             if not any(totals.values()):
                 return queue_state_of(refusal.item or {}, tenant, queue)
-            return self._count(tenant, queue, totals, stale, None)
+            return self._count(tenant, queue, totals, sets, stale, None)
 
     def _count(
-        self, tenant: str, queue: str, adds: dict[str, int], stale: list[str], condition: Condition | None
+        self,
+        tenant: str,
+        queue: str,
+        adds: dict[str, int],
+        sets: dict[str, Any],
+        stale: list[str],
+        condition: Condition | None,
     ) -> QueueState | None:
         if not any(adds.values()):
             return None
         try:
-            return self._change(tenant, queue, condition, adds=adds, removes=stale, repeatable=False)
+            return self._change(tenant, queue, condition, adds=adds, sets=sets, removes=stale, repeatable=False)
         except StoreUnavailable:
             return None
 
@@ -202,6 +213,8 @@ def queue_state_of(item: Mapping[str, Any], tenant: str, queue: str) -> QueueSta
         dead_days=counted["d"],
         pace_at=int_in(item, "pace"),
         repaired_at=int_in(item, "repaired"),
+        moved_at=int_in(item, "moved"),
+        recent_done=tuple(filter(None, text_in(item, "recent").split(","))),
         breakers={
             name.removeprefix(BREAKER): BreakerState(*map(int, value["S"].split("/")))
             for name, value in item.items()

@@ -10,6 +10,7 @@ from millrace.stores.dynamodb.counters import Counters
 from millrace.stores.dynamodb.dead_letters import DeadLetters
 from millrace.stores.dynamodb.entries import Entries
 from millrace.stores.dynamodb.messages import Messages
+from millrace.stores.dynamodb.queue_samples import QueueSamples
 from millrace.stores.dynamodb.retrying_client import RetryingClient
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from millrace.stores.interface import Store
 
 
-class DynamoStore(Entries, Messages, Counters, DeadLetters):
+class DynamoStore(Entries, Messages, Counters, QueueSamples, DeadLetters):
     """Both tables behind the `Store` interface. Safe to share between threads."""
 
     def __init__(

@@ -116,6 +116,8 @@ class QueueStateItem(_Keyed):
     dead = NumberAttribute(null=True)
     pace = NumberAttribute(null=True)
     repaired = NumberAttribute(null=True)
+    moved = NumberAttribute(null=True)
+    recent = UnicodeAttribute(null=True)
 
 
 class SlotItem(_Keyed):
@@ -130,6 +132,12 @@ class SweepPositionItem(_Keyed):
     """Where the last round over all queues stopped."""
 
     position = UnicodeAttribute()
+
+
+class SampleItem(_Keyed):
+    """An hour of a queue's samples; each is an attribute named by its five minutes, `s00` to `s11`."""
+
+    ttl = TTLAttribute()
 
 
 class DeadLetterItem(_MessageAttributes):

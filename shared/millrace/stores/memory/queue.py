@@ -14,6 +14,7 @@ from millrace.model.cursor import Page
 from millrace.model.errors import BodyLost
 from millrace.model.keys import WITHDRAWN
 from millrace.model.message import DeadLetter, Entry, Message, MessageLocation, Place, Records, Result, WorkflowState
+from millrace.model.queue_samples import SAMPLE_MS, QueueSample
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
 from millrace.stores.interface import APPLIED, Full, Refused, WriteResult
 
@@ -54,6 +55,7 @@ class MemoryStore:
         self.states: dict[tuple[str, str], QueueState] = {}
         self.slots: dict[tuple[str, str, int], Slot] = {}
         self.sweep_positions: dict[str, str] = {}
+        self.samples: dict[tuple[str, str], dict[int, QueueSample]] = {}
         self.dead_letters: dict[tuple[str, str], dict[str, DeadLetter]] = {}
 
     # -- enqueue ------------------------------------------------------------------------------------------------
@@ -264,6 +266,7 @@ class MemoryStore:
                 depth=state.depth + take.count,
                 sequence=state.sequence + take.numbers,
                 arrived=state.arrived + take.arrived,
+                moved_at=take.now,
                 grants=_added(state.grants, take.minute, take.count),
                 arrivals=_added(state.arrivals, take.minute, take.arrived),
             )
@@ -284,6 +287,8 @@ class MemoryStore:
                 failed=state.failed + delta.failed,
                 dead=state.dead + sum(count for count in delta.dead.values() if count > 0),
                 arrived=state.arrived + delta.arrived,
+                moved_at=delta.now,
+                recent_done=delta.recent_done or state.recent_done,
                 arrivals=_added(state.arrivals, delta.minute, delta.arrived),
                 endings=_added(state.endings, delta.minute, delta.done),
                 dead_days={day: count for day, count in dead_days.items() if day not in delta.stale_days},
@@ -345,6 +350,15 @@ class MemoryStore:
     def set_sweep_position(self, name: str, position: str) -> None:
         with self._lock:
             self.sweep_positions[name] = position
+
+    def put_sample(self, tenant: str, queue: str, sample: QueueSample) -> None:
+        with self._lock:
+            self.samples.setdefault((tenant, queue), {})[sample.at // SAMPLE_MS] = sample
+
+    def read_samples(self, tenant: str, queue: str, since: int) -> list[QueueSample]:
+        with self._lock:
+            kept = self.samples.get((tenant, queue), {})
+            return [sample for _, sample in sorted(kept.items()) if sample.at >= since]
 
     # -- dead letters -------------------------------------------------------------------------------------------
     def read_dead_letters(
