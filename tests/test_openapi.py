@@ -29,7 +29,7 @@ def operations() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_the_checked_in_document_is_current_and_small() -> None:
     assert CHECKED_IN.read_text() == written(document()), "run `millrace openapi -o infra/openapi.json`"
-    assert CHECKED_IN.stat().st_size < 140_000
+    assert CHECKED_IN.stat().st_size < 150_000
 
 
 def test_each_route_exists_once() -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue, enqueue_all
 from millrace.engine.finish import RunFailure, ack, nack
-from millrace.engine.operate import break_claim, purge_page, reset_breaker
+from millrace.engine.operate import break_claim, cancel_message, purge_page, reset_breaker
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, status
-from millrace.model.errors import NotFound, StaleClaim
-from millrace.model.message import Draft
+from millrace.model.errors import MessageHeld, NotFound, StaleClaim
+from millrace.model.message import Draft, Entry
 from millrace.model.queue_spec import Idempotency, Jitter, RetryPolicy
 from millrace.model.queue_state import BreakerState
+from millrace.stores.interface import WriteResult
 from tests.conftest import Bench
 from tests.engine.steps import only, put_one
 
@@ -90,3 +93,36 @@ def test_an_operator_closes_one_breaker_or_all(bench: Bench) -> None:
     assert reset_breaker(queue) == ("http:a", "http:c")
     assert queue.state().breakers == {}
     assert reset_breaker(queue) == ()
+
+
+@pytest.mark.parametrize("delay", [0, 1_000])
+def test_a_message_that_nobody_holds_is_cancelled(bench: Bench, queue: Queue, delay: int) -> None:
+    message_id = enqueue(queue, Draft(b"x", not_before=bench.clock() + delay)).message_id
+    cancel_message(queue, message_id, "ops")
+    assert status(queue, message_id).status is MessageStatus.PURGED
+    bench.clock.forward(delay)
+    assert claim(queue, owner="w").claims == []
+    with pytest.raises(NotFound, match="queued message"):
+        cancel_message(queue, message_id, "ops")
+
+
+def test_a_cancel_that_meets_a_worker_changes_nothing(bench: Bench, queue: Queue) -> None:
+    """Seen held; and claimed between the look and the write."""
+    message_id = put_one(queue)
+    held = only(claim(queue, owner="w"))
+    with pytest.raises(MessageHeld):
+        cancel_message(queue, message_id, "ops")
+    assert ack(queue, [held.entry]) == [None]
+    message_id = put_one(queue)
+    claim_entries, claims = bench.store.claim_entries, []
+
+    def slower(claimed: Sequence[Entry], now: int) -> list[WriteResult[Entry]]:
+        bench.store.claim_entries = claim_entries  # type: ignore[method-assign]
+        claims.append(only(claim(queue, owner="w")))
+        return claim_entries(claimed, now)
+
+    bench.store.claim_entries = slower  # type: ignore[method-assign]
+    with pytest.raises(MessageHeld):
+        cancel_message(queue, message_id, "ops")
+    assert ack(queue, [claims[0].entry]) == [None]
+    assert status(queue, message_id).status is MessageStatus.DONE

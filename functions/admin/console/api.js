@@ -92,7 +92,7 @@ export const api = {
   resume: (name) => json("POST", `${queue(name)}/resume`),
   resetBreakers: (name, target) => json("POST", `${queue(name)}/breakers/reset`, { body: target ? { target } : {} }),
   release: (name, id) => json("POST", `${queue(name)}/messages/${encodeURIComponent(id)}/release`),
-  replay: (name, deadLetter) => json("POST", `${queue(name)}/dead-letters/${deadLetter}/replay`, { headers: key() }),
+  replay: (name, deadLetter) => json("POST", `${queue(name)}/dead-letters/${deadLetter}/replay?again=true`, { headers: key() }),
   purge: (name, deadLetter) => json("DELETE", `${queue(name)}/dead-letters/${deadLetter}`),
   dryRun: (name, filter) => json("POST", `${queue(name)}/dry-run`, { body: { filter } }),
   startJob: (name, body) => json("POST", `${queue(name)}/jobs`, { body, headers: key() }),

@@ -37,7 +37,7 @@ from millrace.http.schemas import (
     time,
 )
 from millrace.model.body import read_body
-from millrace.model.errors import BodyLost, NotFound
+from millrace.model.errors import AlreadyReplayed, BodyLost, NotFound
 from millrace.model.ids import random_token
 from millrace.model.message import DeadLetter, DeadLetterFilter, DeadLetterReason
 from millrace.model.tokens import Scope
@@ -117,10 +117,12 @@ def download_one(service: AdminService, request: ApiRequest) -> HttpResponse:
 
 
 def replay_one(service: AdminService, request: ApiRequest) -> HttpResponse:
-    """Enqueue it again as a new message; once for each Idempotency-Key."""
+    """Enqueue it again as a new message; once for each Idempotency-Key, and once in all unless asked for `again`."""
     queue, dead_letter = _found(service, request)
-    key = request.headers.get("Idempotency-Key") or random_token(service.runtime.entropy)
-    receipt = replay(queue, dead_letter, f"one:{key}")
+    job = f"one:{request.headers.get('Idempotency-Key') or random_token(service.runtime.entropy)}"
+    if dead_letter.replayed_at and dead_letter.replay_job != job and not request.query.get("again", False):
+        raise AlreadyReplayed(request.path["dead_letter_id"], dead_letter.replayed_as)
+    receipt = replay(queue, dead_letter, job)
     flush(queue)
     shown = {"ok": True, "new_message_id": receipt.message_id, "correlation_id": receipt.correlation_id}
     return HttpResponse(202, shown)
@@ -232,7 +234,8 @@ ROUTES: tuple[Route[AdminService], ...] = (
           headers=RANGE_HEADER, refuses=("body_lost", *_UNKNOWN)),
     audited(Route("POST", f"{_ONE}/replay", "replay_dead_letter", _TAG, "Enqueue a dead letter again as a new message.",
                   replay_one, {202: RouteReply("The new message is accepted.", _REPLAYED)}, _OPERATE,
-                  headers=REQUEST_KEY, refuses=("queue_full", "body_lost", "body_too_large", *_UNKNOWN))),
+                  headers=REQUEST_KEY, query={"again": Flag("Also where it was replayed before.")},
+                  refuses=("already_replayed", "queue_full", "body_lost", "body_too_large", *_UNKNOWN))),
     audited(Route("DELETE", _ONE, "purge_dead_letter", _TAG, "Delete a dead letter for good.", purge_one,
                   {200: RouteReply("The dead letter is deleted.", OK)}, _OPERATE, refuses=_UNKNOWN)),
     Route("POST", "/admin/queues/{queue}/dry-run", "dry_run", "jobs",

@@ -9,8 +9,9 @@ from millrace.admin.audit import audited
 from millrace.admin.service import AdminService
 from millrace.admin.standing_still import STANDING_STILL, breaker_in_words, reasons
 from millrace.definitions.explain import describe_wait, limits, timetable
-from millrace.engine.inspect import LANES, count_dead, list_by_status, list_claims, list_entries, stats
-from millrace.engine.operate import break_claim, pause, reset_breaker, resume
+from millrace.engine.counters import flush
+from millrace.engine.inspect import EVERY_LANE, LANES, count_dead, list_by_status, list_claims, list_entries, stats
+from millrace.engine.operate import break_claim, cancel_message, pause, reset_breaker, resume
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus
 from millrace.http.fields import Record, Schema, Text, rfc3339
@@ -159,6 +160,16 @@ def break_one_claim(service: AdminService, request: ApiRequest) -> HttpResponse:
     return HttpResponse(200, {"ok": True})
 
 
+def cancel_one(service: AdminService, request: ApiRequest) -> HttpResponse:
+    """Take a message out of its queue for good."""
+    queue, message_id = service.queue_of(request), request.path["message_id"]
+    if not MESSAGE_ID.fullmatch(message_id):
+        raise NotFound("queued message", message_id[:64])
+    cancel_message(queue, message_id, request.principal.name)
+    flush(queue)
+    return HttpResponse(200, {"ok": True})
+
+
 def _counts(meaning: str) -> Schema:
     return {"type": "object", "additionalProperties": {"type": "integer"}, "description": meaning}
 
@@ -250,7 +261,8 @@ ROUTES: tuple[Route[AdminService], ...] = (
          RouteReply("The queue.", _DETAILS), refuses=_UNKNOWN),
     _get(f"{_PATH}/messages", "list_messages", "List a queue's unfinished messages, next to run first.", list_messages,
          RouteReply("A page of messages.", page_of("Entries", "messages", ENTRY)), refuses=_LISTED,
-         query={"lane": Text(words=tuple(LANES)), "status": Text(words=QUEUED, meaning="Instead of a lane."), **PAGE}),
+         query={"lane": Text(words=(*LANES, EVERY_LANE)),
+                "status": Text(words=QUEUED, meaning="Instead of a lane."), **PAGE}),
     _get(f"{_PATH}/claims", "list_claims", "List who holds what, since when and until when.", list_held,
          RouteReply("A page of claims.", page_of("Claims", "claims", ENTRY)), query=PAGE, refuses=_LISTED),
     _change(f"{_PATH}/pause", "pause_queue", "Pause a queue: it hands out nothing until it is resumed.", pause_queue,
@@ -264,4 +276,7 @@ ROUTES: tuple[Route[AdminService], ...] = (
     _change(f"{_PATH}/messages/{{message_id}}/release", "break_claim",
             "Take a message from whoever holds it; no attempt is charged.", break_one_claim,
             RouteReply("The claim is broken; the message can be claimed again.", OK), "stale_claim", *_UNKNOWN),
+    _change(f"{_PATH}/messages/{{message_id}}/cancel", "cancel_message",
+            "Take a message that nobody holds out of its queue for good.", cancel_one,
+            RouteReply("The message is out of its queue.", OK), "message_held", *_UNKNOWN),
 )  # fmt: skip

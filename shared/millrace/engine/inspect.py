@@ -18,6 +18,7 @@ COUNTED = 300
 #: Steps from priority to priority while looking for the oldest.
 STEPS = 16
 LANES = {"ready": READY, "scheduled": WAITING}
+EVERY_LANE = "every"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +99,12 @@ def _oldest(queue: Queue) -> list[Entry]:
 
 
 def list_entries(queue: Queue, lane: str = "ready", *, limit: int = 50, cursor: str | None = None) -> Page[Entry]:
-    """A page of one lane, in the order in which it will be worked off."""
+    """A page of one lane, in the order in which it will be worked off; or of `every` lane, shard by shard."""
     check_page(limit)
-    if lane not in LANES:
-        raise InvalidField("lane", f"{lane!r} is unknown", " or ".join(LANES))
-    return _entries(queue, [LANES[lane]], f"entries#{lane}", limit, cursor)
+    if lane not in (EVERY_LANE, *LANES):
+        raise InvalidField("lane", f"{lane!r} is unknown", f"{EVERY_LANE}, {' or '.join(LANES)}")
+    lanes = list(LANES.values()) if lane == EVERY_LANE else [LANES[lane]]
+    return _entries(queue, lanes, f"entries#{lane}", limit, cursor)
 
 
 def list_claims(queue: Queue, *, limit: int = 50, cursor: str | None = None) -> Page[Entry]:

@@ -9,7 +9,7 @@ from millrace.engine.finish import failure_of
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, status
 from millrace.history.log import HistoryEvent
-from millrace.model.errors import NotFound, StaleClaim
+from millrace.model.errors import MessageHeld, NotFound, StaleClaim
 from millrace.model.ids import random_token
 from millrace.model.keys import END, READY, WAITING
 from millrace.model.message import Entry, MessageLocation
@@ -76,6 +76,19 @@ def reset_breaker(queue: Queue, target: str | None = None) -> tuple[str, ...]:
                 break
     queue.state(fresh=True)
     return closed
+
+
+def cancel_message(queue: Queue, message_id: str, by: str) -> None:
+    """Take one message out of its queue for good, where nobody holds it. Its status says `purged`.
+
+    Costs what a purge costs. Raises MessageHeld where a worker has it, NotFound where it is not queued.
+    """
+    found = status(queue, message_id)
+    if found.entry is None:
+        raise NotFound("queued message", message_id)
+    now = queue.now()
+    if found.entry.live(now) or not _remove(queue, [found.entry], by, now):
+        raise MessageHeld(message_id)
 
 
 @dataclass(frozen=True, slots=True)

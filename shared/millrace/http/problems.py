@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.model.errors import (
+    AlreadyReplayed,
     InvalidField,
     InvalidMessage,
     InvalidRequest,
+    MessageHeld,
     MillraceError,
     QueueFull,
     StaleClaim,
@@ -40,6 +42,8 @@ STATUSES: dict[str, tuple[int, str]] = {
     "method_not_allowed": (405, "The method is not allowed here"),
     "stale_claim": (409, "The claim is stale"),
     "stale_state": (409, "The state was changed meanwhile"),
+    "already_replayed": (409, "The dead letter was replayed before"),
+    "message_held": (409, "A worker holds the message"),
     "body_lost": (410, "The body is gone"),
     "body_too_large": (413, "The body is too large"),
     "too_many_waiting": (429, "Too many consumers are waiting"),
@@ -62,6 +66,7 @@ PROBLEM: dict[str, Any] = {
         "detail": {"type": "string"},
         "correlation_id": {"type": "string"},
         "current_version": {"type": ["integer", "null"], "description": "With `stale_claim` and `stale_state`."},
+        "message_id": {"type": "string", "description": "With `already_replayed` (the new one) and `message_held`."},
         "field": {"type": "string", "description": "With `invalid_field`: the path of the field."},
         "allowed": {"type": "string", "description": "With `invalid_field`: what the field takes."},
     },
@@ -173,6 +178,8 @@ def _particulars(error: BaseException) -> dict[str, Any]:
             return {"current_version": error.current}
         case StaleState():
             return {"current_version": error.current}
+        case AlreadyReplayed() | MessageHeld():
+            return {"message_id": error.message_id}
         case InvalidField():
             return {"field": error.field, "allowed": error.allowed}
         case InvalidMessage():

@@ -12,6 +12,8 @@
     ├── BodyLost                  a large body is gone, or is not what was accepted
     ├── StaleClaim                the claim is no longer the newest; nothing was changed
     ├── StaleState                the workflow state has another version; nothing was changed
+    ├── AlreadyReplayed           the dead letter was replayed before; nothing was written
+    ├── MessageHeld               a worker holds the message; nothing was changed
     ├── QueueFull                 max_depth is reached; try again after `retry_after` seconds
     ├── InvalidDefinitions        the compiled definitions are not what `millrace compile` writes
     └── StoreUnavailable          the table did not answer within the deadline; the outcome may be unknown
@@ -148,6 +150,26 @@ class StaleState(MillraceError):
         super().__init__(
             f"State of message {message_id!r} has version {current}, not {expected}: read it again and retry."
         )
+
+
+class AlreadyReplayed(MillraceError):
+    """The dead letter was replayed before; nothing was written."""
+
+    code = "already_replayed"
+
+    def __init__(self, dead_letter: str, message_id: str) -> None:
+        self.message_id = message_id
+        super().__init__(f"Dead letter {dead_letter!r} was replayed as {message_id!r}: say `again` to do it once more.")
+
+
+class MessageHeld(MillraceError):
+    """A worker holds the message; nothing was changed."""
+
+    code = "message_held"
+
+    def __init__(self, message_id: str) -> None:
+        self.message_id = message_id
+        super().__init__(f"A worker holds message {message_id!r}: break its claim first, or wait for it.")
 
 
 class QueueFull(MillraceError):
