@@ -13,7 +13,7 @@ import millrace
 
 SHARED = Path(__file__).parents[1] / "shared"
 HANDLERS = {"Context", "Reject", "Retry", "Snooze", "Unavailable", "command"}
-CLIENTS = {"AsyncClient", "Client", "Consumer", "Delivery"}
+CLIENTS = {"AsyncClient", "AsyncConsumer", "AsyncDelivery", "Client", "Consumer", "Delivery"}
 NOUNS = {
     "Claim", "Draft", "Idempotency", "MemoryBlobs", "MemoryStore", "MessageStatus", "Ordering", "Queue", "QueueSpec",
     "Receipt", "Retention", "RetryPolicy", "RunFailure", "Runtime",

@@ -4,8 +4,8 @@ The public names, by what they are for. Each is imported when it is first used, 
 function nothing, and a handler needs neither boto3 nor httpx.
 
     handlers    command, Context; raise Retry, Reject, Snooze or Unavailable to say what becomes of a message
-    clients     Client, AsyncClient, Consumer, Delivery: the pull API from elsewhere (extra `client`);
-                their errors and the rest are in `millrace.client`
+    clients     Client, Consumer, Delivery, and AsyncClient, AsyncConsumer, AsyncDelivery: the pull API from
+                elsewhere (extra `client`); their errors and the rest are in `millrace.client`
     embedding   Runtime and Queue over a store (MemoryStore, MemoryBlobs, or `millrace.aws.runtime.aws_runtime`),
                 and the verbs: enqueue, claim, ack, nack, reject, release, snooze, extend, status; compiled
                 queue definitions are loaded by `millrace.definitions.load`
@@ -17,9 +17,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from millrace.client.async_consumer import AsyncConsumer
     from millrace.client.clients import AsyncClient, Client
     from millrace.client.consumer import Consumer
-    from millrace.client.delivery import Delivery
+    from millrace.client.delivery import AsyncDelivery, Delivery
     from millrace.engine.claim import Claim, body_of, claim
     from millrace.engine.enqueue import Receipt, enqueue, enqueue_all
     from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release, snooze
@@ -42,9 +43,10 @@ if TYPE_CHECKING:
     from millrace.worker.controls import Reject, Retry, Snooze, Unavailable
 
 _MODULES = {
+    "client.async_consumer": ("AsyncConsumer",),
     "client.clients": ("AsyncClient", "Client"),
     "client.consumer": ("Consumer",),
-    "client.delivery": ("Delivery",),
+    "client.delivery": ("AsyncDelivery", "Delivery"),
     "engine.claim": ("Claim", "body_of", "claim"),
     "engine.enqueue": ("Receipt", "enqueue", "enqueue_all"),
     "engine.finish": ("RunFailure", "ack", "extend", "nack", "reject", "release", "snooze"),
@@ -64,6 +66,8 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "AsyncClient",
+    "AsyncConsumer",
+    "AsyncDelivery",
     "Claim",
     "Client",
     "Consumer",

@@ -100,7 +100,7 @@ def test_returning_acks_and_raising_nacks(make: Make, client: Client, time: Virt
     consumer = make(
         concurrency=2,
         hooks=Hooks(
-            started=lambda: 1 / 0,  # type: ignore[arg-type]
+            started=lambda: 1 / 0,
             done=ended["done"].set_result,
             failed=lambda job, error: ended["failed"].set_result((job, error)),
         ),

@@ -1,4 +1,4 @@
-"""The Python client of the pull API: `Client`, `AsyncClient`, and the `Consumer` that runs handlers.
+"""The Python client of the pull API: `Client` and `AsyncClient`, and `Consumer` and `AsyncConsumer` that run handlers.
 
     with Client("https://…", token) as client:
         client.enqueue("Jobs", {"n": 1})
@@ -9,8 +9,9 @@
 Needs the extra `client` (httpx).
 """
 
+from millrace.client.async_consumer import AsyncConsumer
 from millrace.client.clients import AsyncClient, Client
-from millrace.client.consumer import Consumer, Hooks
+from millrace.client.consumer import Consumer
 from millrace.client.delivery import AsyncDelivery, Delivery
 from millrace.client.errors import (
     AccessDenied,
@@ -18,11 +19,15 @@ from millrace.client.errors import (
     Busy,
     CallFailed,
     ClaimLost,
+    IdempotencyConflict,
+    MessageInUse,
+    ReplayedBefore,
     RequestRefused,
     ResourceNotFound,
     StateConflict,
     Unreachable,
 )
+from millrace.client.hooks import Hooks
 from millrace.client.model import ClaimedMessage, EnqueueReceipt, ExtendedClaim, Nacked, NewMessage, VersionedState
 from millrace.client.steps import Retries
 from millrace.model.cursor import Page
@@ -30,6 +35,7 @@ from millrace.model.cursor import Page
 __all__ = [
     "AccessDenied",
     "AsyncClient",
+    "AsyncConsumer",
     "AsyncDelivery",
     "BadRequest",
     "Busy",
@@ -42,9 +48,12 @@ __all__ = [
     "EnqueueReceipt",
     "ExtendedClaim",
     "Hooks",
+    "IdempotencyConflict",
+    "MessageInUse",
     "Nacked",
     "NewMessage",
     "Page",
+    "ReplayedBefore",
     "RequestRefused",
     "ResourceNotFound",
     "Retries",

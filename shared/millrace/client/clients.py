@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict, Unpack
 
 import httpx
 
-from millrace.client import operations
+from millrace.client import admin_operations, operations
 from millrace.client.delivery import AsyncDelivery, Delivery
 from millrace.client.steps import Retries
 from millrace.client.transport import Account, AsyncSide, BoundCall, Stream, SyncSide
-
-
-class Wanted(TypedDict, total=False):
-    """What a dequeue may ask for."""
-
-    max: int
-    wait_ms: int
-    lease_ms: int | None
-    owner: str | None
-    project: str | None
-    labels: Sequence[str]
-    max_priority: int | str | None
-    with_state: bool
 
 
 class Calls:
@@ -44,13 +30,23 @@ class Calls:
     read_body = BoundCall(operations.read_body)
     stream_body = Stream(operations.stream_body)
     queues = BoundCall(operations.queues)
-    queue_stats = BoundCall(operations.queue_stats)
-    listed = BoundCall(operations.listed)
-    set_paused = BoundCall(operations.set_paused)
-    reset_breakers = BoundCall(operations.reset_breakers)
-    dead_letter = BoundCall(operations.dead_letter)
-    replay = BoundCall(operations.replay)
-    purge = BoundCall(operations.purge)
+    queue_stats = BoundCall(admin_operations.queue_stats)
+    listed = BoundCall(admin_operations.listed)
+    set_paused = BoundCall(admin_operations.set_paused)
+    reset_breakers = BoundCall(admin_operations.reset_breakers)
+    dead_letter = BoundCall(admin_operations.dead_letter)
+    replay = BoundCall(admin_operations.replay)
+    purge = BoundCall(admin_operations.purge)
+    break_claim = BoundCall(admin_operations.break_claim)
+    cancel_message = BoundCall(admin_operations.cancel_message)
+    search = BoundCall(admin_operations.search)
+    dry_run = BoundCall(admin_operations.dry_run)
+    start_job = BoundCall(admin_operations.start_job)
+    jobs = BoundCall(admin_operations.jobs)
+    job = BoundCall(admin_operations.job)
+    cancel_job = BoundCall(admin_operations.cancel_job)
+    resume_job = BoundCall(admin_operations.resume_job)
+    audit_events = BoundCall(admin_operations.audit_events)
 
 
 class Client(SyncSide, Calls):
@@ -72,11 +68,35 @@ class Client(SyncSide, Calls):
         self.account = Account(url, token, tenant, retries or Retries())
         self.http = httpx.Client(transport=transport, limits=httpx.Limits(max_connections=None))
 
-    def dequeue(self, queue: str, **wanted: Unpack[Wanted]) -> list[Delivery]:
+    def dequeue(
+        self,
+        queue: str,
+        *,
+        max: int = 1,  # noqa: A002 (as the API calls it)
+        wait_ms: int = 0,
+        lease_ms: int | None = None,
+        owner: str | None = None,
+        project: str | None = None,
+        labels: Sequence[str] = (),
+        max_priority: int | str | None = None,
+        with_state: bool = False,
+    ) -> list[Delivery]:
         """Claim messages, each a block that must be left with an ack: otherwise it is nacked."""
-        return [Delivery(self, message) for message in self.claim(queue, **wanted)]
+        claimed = self.claim(
+            queue,
+            max=max,
+            wait_ms=wait_ms,
+            lease_ms=lease_ms,
+            owner=owner,
+            project=project,
+            labels=labels,
+            max_priority=max_priority,
+            with_state=with_state,
+        )
+        return [Delivery(self, message) for message in claimed]
 
     def close(self) -> None:
+        """Close its connections."""
         self.http.close()
 
     def __enter__(self) -> Client:
@@ -101,11 +121,35 @@ class AsyncClient(AsyncSide, Calls):
         self.account = Account(url, token, tenant, retries or Retries())
         self.http = httpx.AsyncClient(transport=transport, limits=httpx.Limits(max_connections=None))
 
-    async def dequeue(self, queue: str, **wanted: Unpack[Wanted]) -> list[AsyncDelivery]:
+    async def dequeue(
+        self,
+        queue: str,
+        *,
+        max: int = 1,  # noqa: A002 (as the API calls it)
+        wait_ms: int = 0,
+        lease_ms: int | None = None,
+        owner: str | None = None,
+        project: str | None = None,
+        labels: Sequence[str] = (),
+        max_priority: int | str | None = None,
+        with_state: bool = False,
+    ) -> list[AsyncDelivery]:
         """Claim messages, each a block that must be left with an ack: otherwise it is nacked."""
-        return [AsyncDelivery(self, message) for message in await self.claim(queue, **wanted)]
+        claimed = await self.claim(
+            queue,
+            max=max,
+            wait_ms=wait_ms,
+            lease_ms=lease_ms,
+            owner=owner,
+            project=project,
+            labels=labels,
+            max_priority=max_priority,
+            with_state=with_state,
+        )
+        return [AsyncDelivery(self, message) for message in claimed]
 
     async def close(self) -> None:
+        """Close its connections."""
         await self.http.aclose()
 
     async def __aenter__(self) -> AsyncClient:

@@ -21,8 +21,13 @@ class DeliveryState(Side):
 
     message: ClaimedMessage
     finished: bool  #: acked, nacked or released: nothing more happens to it here
-    lost: bool  #: another worker has it now: stop working on it
+    lost: bool  #: another worker has it now, or it is being given back: stop working on it
     state_version: int
+
+    @property
+    def attempt(self) -> int:
+        """Which run this is, from 1."""
+        return self.message.attempt
 
     @property
     def body(self) -> bytes:
@@ -32,6 +37,7 @@ class DeliveryState(Side):
         return self.message.body
 
     def json(self) -> Any:
+        """The body, read as JSON."""
         return json.loads(self.body)
 
     def renew(self, extended: ExtendedClaim) -> None:

@@ -8,6 +8,9 @@ CallFailed
     ├── ResourceNotFound    404, 410
     ├── ClaimLost           409 stale_claim: another worker has the message now, or it has ended
     ├── StateConflict       409 stale_state: the workflow state was changed meanwhile
+    ├── IdempotencyConflict 409 idempotency_conflict: the key is taken by a message with another body
+    ├── ReplayedBefore      409 already_replayed: the dead letter was replayed before
+    ├── MessageInUse        409 message_held: a worker holds the message
     └── Busy                429, 503 and other faults of the server: try again later
 """
 
@@ -70,13 +73,41 @@ class StateConflict(RequestRefused):
         return int(self.members["current_version"])
 
 
+class IdempotencyConflict(RequestRefused):
+    """The idempotency key belongs to a message with another body; nothing was enqueued."""
+
+    @property
+    def message_id(self) -> str:
+        """The message that has the key."""
+        return str(self.members["message_id"])
+
+
+class ReplayedBefore(RequestRefused):
+    """The dead letter was replayed before; nothing was enqueued."""
+
+    @property
+    def message_id(self) -> str:
+        """The message that it was replayed as."""
+        return str(self.members["message_id"])
+
+
+class MessageInUse(RequestRefused):
+    """A worker holds the message; nothing was changed."""
+
+
 class Busy(RequestRefused):
     """Not now: try again later."""
 
     retry_after: float | None = None
 
 
-_CODES: dict[str, type[RequestRefused]] = {"stale_claim": ClaimLost, "stale_state": StateConflict}
+_CODES: dict[str, type[RequestRefused]] = {
+    "stale_claim": ClaimLost,
+    "stale_state": StateConflict,
+    "idempotency_conflict": IdempotencyConflict,
+    "already_replayed": ReplayedBefore,
+    "message_held": MessageInUse,
+}
 _STATUSES: dict[int, type[RequestRefused]] = {
     401: AccessDenied,
     403: AccessDenied,

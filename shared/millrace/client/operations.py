@@ -22,7 +22,6 @@ from millrace.client.model import (
 )
 from millrace.client.steps import Reply, Send, Steps, exchange
 from millrace.client.transport import Side
-from millrace.model.cursor import Page
 
 JSON = {"Content-Type": "application/json"}
 #: Of a large body in one request.
@@ -30,7 +29,6 @@ PART_BYTES = 1024 * 1024
 #: A long poll's answer may come this much later than asked for.
 SLACK_S = 15.0
 STALE = (409,)
-GONE = (404,)
 
 
 def call(
@@ -58,11 +56,7 @@ def _queue(queue: str, *rest: str) -> str:
     return "/".join(("/v1/queues", queue, *rest))
 
 
-def _admin(queue: str, *rest: str) -> str:
-    return "/".join(("/admin/queues", queue, *rest))
-
-
-def _request_key() -> dict[str, str]:
+def request_key() -> dict[str, str]:
     """Names the request, so that repeating it makes no second message."""
     return {"Idempotency-Key": f"client:{uuid.uuid4()}"}
 
@@ -78,12 +72,12 @@ def enqueue_message(side: Side, queue: str, message: NewMessage) -> Steps[Enqueu
     if isinstance(message.body, bytes | bytearray | memoryview) and not message.headers:
         return (yield from _send_bytes(side, queue, message))
     path = _queue(queue, "messages")
-    return EnqueueReceipt.of((yield from call(side, "POST", path, _document(message), headers=_request_key())))
+    return EnqueueReceipt.of((yield from call(side, "POST", path, _document(message), headers=request_key())))
 
 
 def _send_bytes(side: Side, queue: str, message: NewMessage) -> Steps[EnqueueReceipt]:
     options = message.options()
-    headers = {**_request_key(), "Content-Type": options.pop("content_type", "application/octet-stream")}
+    headers = {**request_key(), "Content-Type": options.pop("content_type", "application/octet-stream")}
     if correlation_id := options.pop("correlation_id", None):
         headers["X-Correlation-Id"] = correlation_id
     if "labels" in options:
@@ -132,7 +126,7 @@ def enqueue(
 def enqueue_all(side: Side, queue: str, messages: Sequence[NewMessage]) -> Steps[list[EnqueueReceipt | RequestRefused]]:
     """Enqueue up to a hundred messages: a receipt or a refusal for each, in their order."""
     document = {"messages": [_document(message) for message in messages]}
-    found = yield from call(side, "POST", _queue(queue, "messages", "batch"), document, headers=_request_key())
+    found = yield from call(side, "POST", _queue(queue, "messages", "batch"), document, headers=request_key())
     return [line if isinstance(line, RequestRefused) else EnqueueReceipt.of(line) for line in _lines(found)]
 
 
@@ -286,49 +280,3 @@ def queues(side: Side) -> Steps[list[Mapping[str, Any]]]:
     """The queues that messages can be sent to or taken from."""
     found = yield from call(side, "GET", "/v1/queues")
     return list(found["queues"])
-
-
-def queue_stats(side: Side) -> Steps[list[Mapping[str, Any]]]:
-    """Every queue in numbers."""
-    found = yield from call(side, "GET", "/admin/queues")
-    return list(found["queues"])
-
-
-def listed(
-    side: Side, queue: str, what: str, query: Mapping[str, str | None] | None = None
-) -> Steps[Page[Mapping[str, Any]]]:
-    """A page of a queue's `messages`, `claims` or `dead-letters`."""
-    given = {name: value for name, value in (query or {}).items() if value is not None}
-    found = yield from call(side, "GET", _admin(queue, what), query=given)
-    return Page(tuple(found[what.replace("-", "_")]), found["next"])
-
-
-def set_paused(side: Side, queue: str, *, paused: bool) -> Steps[Mapping[str, Any]]:
-    """Pause or resume a queue: its numbers afterwards."""
-    found: Mapping[str, Any] = yield from call(side, "POST", _admin(queue, "pause" if paused else "resume"))
-    return found
-
-
-def reset_breakers(side: Side, queue: str, target: str | None = None) -> Steps[Mapping[str, Any]]:
-    """Close the circuit breaker of a target, or all of a queue's: its numbers afterwards."""
-    asked = {} if target is None else {"target": target}
-    found: Mapping[str, Any] = yield from call(side, "POST", _admin(queue, "breakers", "reset"), asked)
-    return found
-
-
-def dead_letter(side: Side, queue: str, dead_letter_id: str) -> Steps[Mapping[str, Any]]:
-    """One dead letter with its history and body."""
-    found: Mapping[str, Any] = yield from call(side, "GET", _admin(queue, "dead-letters", dead_letter_id))
-    return found
-
-
-def replay(side: Side, queue: str, dead_letter_id: str) -> Steps[str]:
-    """Enqueue a dead letter again: the new message's id."""
-    path = _admin(queue, "dead-letters", dead_letter_id, "replay")
-    found = yield from call(side, "POST", path, headers=_request_key())
-    return str(found["new_message_id"])
-
-
-def purge(side: Side, queue: str, dead_letter_id: str) -> Steps[None]:
-    """Delete a dead letter for good."""
-    yield from call(side, "DELETE", _admin(queue, "dead-letters", dead_letter_id), done_when_repeated=GONE)

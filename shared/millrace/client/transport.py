@@ -134,17 +134,26 @@ def _unreachable(error: httpx.TransportError) -> Unreachable:
     return Unreachable(f"{type(error).__name__}: {error}".rstrip(": ."), sent=not never_sent)
 
 
-def _method(written: Callable[..., Any], bound: Callable[..., Any]) -> Callable[..., Any]:
-    """A bound call with the name, signature and docstring that `help` shows; without the side it is bound to."""
-    bound.__name__, bound.__doc__ = written.__name__.lstrip("_"), written.__doc__
-    vars(bound)["__signature__"] = _signature(written)
-    return bound
-
-
 @cache
-def _signature(written: Callable[..., Any]) -> inspect.Signature:
+def _signature(written: Callable[..., Any], *, bound: bool) -> inspect.Signature:
+    """The signature of a call, with `self` in place of the side that it is written for, or without it."""
     signature = inspect.signature(written)
-    return signature.replace(parameters=list(signature.parameters.values())[1:])
+    side, *rest = signature.parameters.values()
+    steps = str(signature.return_annotation)
+    gives = steps[6:-1] if steps.startswith("Steps[") else "Iterator[bytes]"
+    return signature.replace(
+        parameters=rest if bound else [side.replace(name="self", annotation=inspect.Parameter.empty), *rest],
+        return_annotation=gives,
+    )
+
+
+def _method(written: Callable[..., Any], made: Callable[..., Any], owner: type, *, bound: bool) -> Callable[..., Any]:
+    """A call with the name, signature and docstring that `help` and editors show."""
+    name = written.__name__.lstrip("_")
+    made.__name__, made.__qualname__, made.__doc__ = name, f"{owner.__name__}.{name}", written.__doc__
+    made.__module__ = owner.__module__
+    vars(made)["__signature__"] = _signature(written, bound=bound)
+    return made
 
 
 class BoundCall(Generic[P, T]):
@@ -159,11 +168,12 @@ class BoundCall(Generic[P, T]):
     @overload
     def __get__(self, side: AsyncSide, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     @overload
-    def __get__(self, side: None, owner: type) -> BoundCall[P, T]: ...
+    def __get__(self, side: None, owner: type) -> Callable[Concatenate[Any, P], Any]: ...
     def __get__(self, side: Any, owner: type) -> Any:
+        steps = self._steps
         if side is None:
-            return self
-        return _method(self._steps, lambda *args, **kwargs: side.run(self._steps(side, *args, **kwargs)))
+            return _method(steps, lambda self, *args, **kw: self.run(steps(self, *args, **kw)), owner, bound=False)
+        return _method(steps, lambda *args, **kwargs: side.run(steps(side, *args, **kwargs)), owner, bound=True)
 
 
 class Stream(Generic[P, T]):
@@ -178,8 +188,9 @@ class Stream(Generic[P, T]):
     @overload
     def __get__(self, side: AsyncSide, owner: type) -> Callable[P, AsyncIterator[T]]: ...
     @overload
-    def __get__(self, side: None, owner: type) -> Stream[P, T]: ...
+    def __get__(self, side: None, owner: type) -> Callable[Concatenate[Any, P], Any]: ...
     def __get__(self, side: Any, owner: type) -> Any:
+        parts = self._parts
         if side is None:
-            return self
-        return _method(self._parts, lambda *args, **kwargs: side.parts(self._parts(side, *args, **kwargs)))
+            return _method(parts, lambda self, *args, **kw: self.parts(parts(self, *args, **kw)), owner, bound=False)
+        return _method(parts, lambda *args, **kwargs: side.parts(parts(side, *args, **kwargs)), owner, bound=True)

@@ -1,0 +1,128 @@
+"""The same runner with asyncio: tasks of one event loop instead of threads.
+
+    consumer = AsyncConsumer(client, concurrency=100)
+
+    @consumer.handle("Jobs")
+    async def work(job: AsyncDelivery) -> object:
+        return {"made": job.json()["n"]}        # acked with this as its result
+
+    await consumer.run()                        # until stop(), Ctrl-C or SIGTERM
+
+A handler that is a plain function runs in a thread, so that it does not hold up heartbeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import signal
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from millrace.client.clients import AsyncClient
+from millrace.client.delivery import AsyncDelivery
+from millrace.client.hooks import Hooks
+from millrace.client.loops import ConsumerLoops, Loop, Spawn, Wait
+from millrace.model.clock import Chance, system_chance
+
+T = TypeVar("T")
+AsyncConsumerHandler = Callable[[AsyncDelivery], Any]
+
+
+class AsyncConsumer(ConsumerLoops[AsyncDelivery]):
+    """Runs handlers on the messages of their queues, as tasks of the running event loop."""
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        *,
+        concurrency: int = 4,
+        owner: str | None = None,
+        hooks: Hooks | None = None,
+        grace_s: float = 30.0,
+        chance: Chance = system_chance,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(client, concurrency, owner, hooks, grace_s, chance, clock)
+        self._changed = asyncio.Event()
+        self._loops: set[asyncio.Task[None]] = set()
+        self._working: set[asyncio.Task[None]] = set()
+
+    async def run(self, *, drain: bool = False, limit: int | None = None) -> None:
+        """Work until stopped; on the main thread Ctrl-C and SIGTERM stop it gracefully.
+
+        With `drain` until nothing is ready, with `limit` until so many messages were taken or nothing is ready.
+        """
+        loop = asyncio.get_running_loop()
+        caught = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
+        for number in caught:
+            loop.add_signal_handler(number, self.ask_to_stop)
+        try:
+            await self.start(drain=drain, limit=limit)
+            await self._drive(self._end_loop())
+        finally:
+            await self.stop()
+            for number in caught:
+                loop.remove_signal_handler(number)
+
+    async def start(self, *, drain: bool = False, limit: int | None = None) -> None:
+        """Begin to work in tasks of its own."""
+        await self._drive(self._start_loop(drain=drain, limit=limit))
+
+    def ask_to_stop(self) -> None:
+        """Fetch nothing more."""
+        self._stopping = True
+        self._notify()
+
+    async def stop(self) -> None:
+        """Fetch nothing more, let handlers finish within the grace time, give back what is left and cancel it."""
+        await self._drive(self._stop_loop())
+        for task in self._working:
+            task.cancel()
+        await asyncio.gather(*self._loops, *self._working, return_exceptions=True)
+        await self._drive(self._hook(self._hooks.stopped))
+
+    async def _drive(self, loop: Loop[T]) -> T:
+        """Advance a loop to its end; nothing else runs during a step."""
+        advance: Callable[[], Any] = partial(next, loop)
+        while True:
+            try:
+                effect = advance()
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            try:
+                found = await self._perform(effect)
+            except BaseException as error:  # noqa: BLE001 (the loop decides)
+                advance = partial(loop.throw, error)
+            else:
+                advance = partial(loop.send, found)
+
+    async def _perform(self, effect: Any) -> Any:
+        if isinstance(effect, Wait):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(effect.seconds):
+                    await self._changed.wait()
+            return None
+        if isinstance(effect, Spawn):
+            tasks = self._working if effect.name.startswith("work ") else self._loops
+            task = asyncio.create_task(self._drive(effect.loop), name=effect.name)
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            return None
+        found = effect.function(*effect.args)
+        return await found if inspect.isawaitable(found) else found
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _run_handler(self, handler: AsyncConsumerHandler, job: AsyncDelivery) -> Any:
+        if inspect.iscoroutinefunction(handler):
+            return await handler(job)
+        found = await asyncio.to_thread(handler, job)
+        return await found if inspect.isawaitable(found) else found

@@ -1,0 +1,315 @@
+"""The loops of a consumer, each written once: fetch, work, keep claims alive, stop.
+
+A loop is a generator that knows neither threads nor an event loop. It yields what it needs (`Wait`, `Call`, `Spawn`)
+and is given what came of it. Whoever drives it advances it under one lock, or on one event loop: what happens between
+two yields is one step, and nothing else of the consumer happens meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from millrace.client.delivery import DeliveryState
+from millrace.client.errors import CallFailed, ClaimLost, RequestRefused
+from millrace.client.hooks import Hooks, log_fields, named
+from millrace.model.clock import Chance
+
+log = logging.getLogger("millrace.client.consumer")
+#: A claim is extended this often within its lease, so that one lost heartbeat does not lose it.
+BEATS = 3
+#: A long poll of a stopping consumer ends within this.
+WAIT_MS = 10_000
+#: Between fetches that brought nothing and did not wait on the server.
+IDLE_S = 1.0
+FIRST_RESTART_S, MAX_RESTART_S = 0.5, 30.0
+BATCH = 100
+
+D = TypeVar("D", bound=DeliveryState)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Until something of the consumer changes, at most so long."""
+
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Something that may block, or be awaited."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """A loop to be driven beside this one."""
+
+    name: str
+    loop: Loop[None]
+
+
+Loop = Generator[Wait | Call | Spawn, Any, T]
+
+
+@dataclass(frozen=True, slots=True)
+class _Subscription:
+    queue: str
+    handler: Callable[[Any], Any]
+    options: dict[str, Any]
+
+
+class ConsumerLoops(Generic[D]):
+    """What a consumer decides, whoever drives it."""
+
+    def __init__(
+        self,
+        client: Any,
+        concurrency: int,
+        owner: str | None,
+        hooks: Hooks | None,
+        grace_s: float,
+        chance: Chance,
+        clock: Callable[[], float],
+    ) -> None:
+        self.client = client
+        self.owner = owner or f"{socket.gethostname()}:{os.getpid()}"[:64]
+        self._hooks = hooks or Hooks()
+        self._grace_s = grace_s
+        self._chance = chance
+        self._clock = clock  #: seconds
+        self._subscriptions: list[_Subscription] = []
+        self._stopping = False
+        self._draining = False
+        self._free = concurrency
+        self._asked = 0  #: places whose fetch is under way
+        self._wanted: int | None = None  #: messages still to be taken; None for any number
+        self._fetchers = 0
+        self._held: dict[str, D] = {}
+        self._beats: dict[str, float] = {}  #: when each claim is due for a heartbeat
+
+    def handle(
+        self,
+        queue: str,
+        *,
+        lease_ms: int | None = None,
+        wait_ms: int = WAIT_MS,
+        project: str | None = None,
+        labels: tuple[str, ...] = (),
+        with_state: bool = False,
+    ) -> Callable[[Callable[[D], T]], Callable[[D], T]]:
+        """Give a queue its handler: a function, or a coroutine function. Returning acks, raising nacks."""
+        options = {
+            "lease_ms": lease_ms,
+            "wait_ms": wait_ms,
+            "project": project,
+            "labels": labels,
+            "with_state": with_state,
+            "owner": self.owner,
+        }
+
+        def register(handler: Callable[[D], T]) -> Callable[[D], T]:
+            self._subscriptions.append(_Subscription(queue, handler, options))
+            return handler
+
+        return register
+
+    # -- what each side does its own way ------------------------------------------------------------------------
+    def _notify(self) -> None:
+        """Wake every loop that waits."""
+        raise NotImplementedError
+
+    def _run_handler(self, handler: Callable[[D], Any], job: D) -> Any:
+        raise NotImplementedError
+
+    # -- the whole life -----------------------------------------------------------------------------------------
+    def _start_loop(self, *, drain: bool, limit: int | None) -> Loop[None]:
+        self._draining, self._wanted = drain or limit is not None, limit
+        self._fetchers = len(self._subscriptions)
+        yield from self._hook(self._hooks.started)
+        for subscription in self._subscriptions:
+            yield Spawn(f"fetch {subscription.queue}", self._fetch_loop(subscription))
+        yield Spawn("heartbeat", self._beat_loop())
+
+    def _end_loop(self) -> Loop[None]:
+        """Until it is asked to stop, or nothing more is to be taken and everything taken has ended."""
+        while not self._stopping and (self._fetchers or self._held):
+            yield Wait(1.0)
+
+    def _stop_loop(self) -> Loop[None]:
+        """Take nothing more, let handlers finish within the grace time, give back what is left."""
+        self._stopping = True
+        self._notify()
+        end = self._clock() + self._grace_s
+        while self._held and self._clock() < end:
+            yield Wait(max(end - self._clock(), 0.001))
+        left = list(self._held.values())
+        self._held.clear()
+        self._beats.clear()
+        self._notify()
+        for job in left:
+            job.finished = True  # its handler may still run; what it answers then is stale
+            yield from self._lose(job)
+            yield from self._give_back(self.client.release, job, job.message.queue, job.message.claim)
+
+    # -- fetching -----------------------------------------------------------------------------------------------
+    def _fetch_loop(self, subscription: _Subscription) -> Loop[None]:
+        """Claim as much as can be worked on; after a failure wait, longer each time, and go on."""
+        failures = 0
+        try:
+            while (room := (yield from self._reserve())) > 0:
+                ask = partial(self.client.dequeue, subscription.queue, max=room, **subscription.options)
+                try:
+                    jobs = yield Call(ask)
+                except (CallFailed, OSError) as error:
+                    failures += 1
+                    wait_s = self._chance() * min(FIRST_RESTART_S * 2 ** (failures - 1), MAX_RESTART_S)
+                    self._settle(room, [])
+                    yield from self._hook(self._hooks.fetch_failed, subscription.queue, error, wait_s)
+                    yield from self._pause(wait_s)
+                    continue
+                failures = 0
+                self._settle(room, jobs)
+                for job in jobs:
+                    yield Spawn(f"work {subscription.queue}", self._work_loop(subscription.handler, job))
+                if not jobs and (yield from self._found_nothing(subscription)):
+                    return
+        finally:
+            self._fetchers -= 1
+            self._notify()
+
+    def _reserve(self) -> Loop[int]:
+        """Wait for a free place and reserve all there are; 0 when there is nothing more to take."""
+        while not self._stopping and not self._room() and not (self._wanted == 0 and not self._asked):
+            yield Wait()
+        if self._stopping or not (room := self._room()):
+            return 0
+        if len(self._subscriptions) > 1:
+            # Leave places for the other queues while this one waits for messages.
+            room = max(1, room // len(self._subscriptions))
+        self._free -= room
+        self._asked += room
+        if self._wanted is not None:
+            self._wanted -= room
+        self._notify()
+        return room
+
+    def _room(self) -> int:
+        return min(self._free, BATCH, self._free if self._wanted is None else self._wanted)
+
+    def _settle(self, room: int, jobs: list[D]) -> None:
+        """Hold what came, and free the places that nothing came for."""
+        self._asked -= room
+        self._free += room - len(jobs)
+        if self._wanted is not None:
+            self._wanted += room - len(jobs)
+        for job in jobs:
+            self._held[job.message.claim] = job
+            self._beats[job.message.claim] = self._clock() + job.message.lease_ms / 1000 / BEATS
+        self._notify()
+
+    def _found_nothing(self, subscription: _Subscription) -> Loop[bool]:
+        """Whether that is the end: a drain ends once nothing is ready and nothing is held that could come back."""
+        if self._draining and not self._held:
+            return True
+        if self._draining:
+            yield Wait(IDLE_S)
+        elif subscription.options["wait_ms"] < IDLE_S * 1000:
+            yield from self._pause(IDLE_S)
+        return False
+
+    def _pause(self, seconds: float) -> Loop[None]:
+        end = self._clock() + seconds
+        while not self._stopping and self._clock() < end:
+            yield Wait(max(end - self._clock(), 0.001))
+
+    # -- working ------------------------------------------------------------------------------------------------
+    def _work_loop(self, handler: Callable[[D], Any], job: D) -> Loop[None]:
+        try:
+            yield from self._hook(self._hooks.claimed, job)
+            if self._stopping:
+                yield from self._give_back(job.release, job)  # type: ignore[attr-defined]
+            else:
+                yield from self._handle(handler, job)
+        finally:
+            self._held.pop(job.message.claim, None)
+            self._beats.pop(job.message.claim, None)
+            self._free += 1
+            self._notify()
+
+    def _handle(self, handler: Callable[[D], Any], job: Any) -> Loop[None]:
+        """Run the handler: what returns is acked, what raises is nacked."""
+        try:
+            result = yield Call(self._run_handler, (handler, job))
+            if not job.finished:
+                yield Call(job.ack, (result,))
+        except GeneratorExit:
+            raise
+        except ClaimLost:
+            yield from self._lose(job)
+        except BaseException as error:
+            yield Call(job.leave, (error,))
+            if not isinstance(error, Exception):
+                raise
+            extra = {"action": "handler_failed", **log_fields(job)}
+            log.warning("handler failed: %s", named(job), exc_info=error, extra=extra)
+            yield from self._hook(self._hooks.failed, job, error)
+        else:
+            yield from self._hook(self._hooks.done, job)
+
+    def _lose(self, job: D) -> Loop[None]:
+        if not job.lost:
+            job.lost = True
+            log.info("claim lost or given back: %s", named(job), extra={"action": "claim_lost", **log_fields(job)})
+            yield from self._hook(self._hooks.lost, job)
+
+    # -- heartbeat ----------------------------------------------------------------------------------------------
+    def _beat_loop(self) -> Loop[None]:
+        """Extend each claim well before its lease ends, those that are due together in one call a queue."""
+        while not self._stopping or self._held:
+            now = self._clock()
+            due = [self._held[claim] for claim, at in self._beats.items() if at <= now]
+            if not due:
+                first = min(self._beats.values(), default=None)
+                yield Wait(None if first is None else max(first - now, 0.001))
+                continue
+            for job in due:
+                self._beats[job.message.claim] = now + job.message.lease_ms / 1000 / BEATS
+            for queue in dict.fromkeys(job.message.queue for job in due):
+                of_queue = [job for job in due if job.message.queue == queue]
+                for start in range(0, len(of_queue), BATCH):
+                    yield from self._extend(queue, of_queue[start : start + BATCH])
+
+    def _extend(self, queue: str, jobs: list[D]) -> Loop[None]:
+        claims = [(job.message.claim, job.message.lease_ms) for job in jobs]
+        try:
+            answers = yield Call(self.client.extend_all, (queue, claims))
+        except CallFailed as error:
+            extra = {"action": "heartbeat_failed", "queue": queue}
+            log.warning("heartbeat failed on %s for %s: %s", queue, ", ".join(map(named, jobs)), error, extra=extra)
+            return
+        for job, answer in zip(jobs, answers, strict=True):
+            if isinstance(answer, RequestRefused) and not job.finished:
+                self._beats.pop(job.message.claim, None)
+                yield from self._lose(job)
+
+    def _hook(self, hook: Callable[..., Any], *args: Any) -> Loop[None]:
+        try:
+            yield Call(hook, args)
+        except Exception:
+            log.exception("hook failed", extra={"action": "hook_failed"})
+
+    def _give_back(self, call: Callable[..., Any], job: D, *args: Any) -> Loop[None]:
+        try:
+            yield Call(call, args)
+        except CallFailed as error:
+            extra = {"action": "release_failed", **log_fields(job)}
+            log.info("could not give back %s: %s", named(job), error, extra=extra)
