@@ -41,3 +41,29 @@ def test_a_terminal_that_waits_gets_what_another_one_sends(terminals: tuple[Term
     receipt = producer.json("enqueue", "Jobs", '"hello"')
     shown, _ = waiting.communicate(timeout=PATIENCE)
     assert json.loads(shown)["message_id"] == receipt["message_id"]
+
+
+#: The loop that the README showed before there was `millrace work`.
+OLD_LOOP = """
+for turn in 1 2 3; do
+  eval "$(millrace dequeue Jobs --payload-out job.json)" && echo ran >> runs && millrace ack
+done
+"""
+
+
+def test_a_loop_on_an_empty_queue_does_not_run_the_last_job_again(terminals: tuple[Terminal, Terminal]) -> None:
+    producer, worker = terminals
+    producer.run("enqueue", "Jobs", "1")
+    worker.environment["PATH"] = f"{MILLRACE.parent}:{worker.environment['PATH']}"
+    subprocess.run(
+        ["bash", "-c", OLD_LOOP], env=worker.environment, cwd=worker.folder, timeout=PATIENCE, capture_output=True
+    )
+    assert (worker.folder / "runs").read_text().split() == ["ran"]
+
+
+def test_a_dequeue_that_fails_leaves_no_claim_behind(terminals: tuple[Terminal, Terminal]) -> None:
+    producer, worker = terminals
+    for terminal, exit_code, queue in ((producer, Exit.DENIED, "Jobs"), (worker, Exit.NOTHING, "Jobz")):
+        failed = terminal.run("dequeue", queue, "--payload-out", "job.json", exit_code=exit_code)
+        assert failed.stdout.startswith(b"unset MILLRACE_QUEUE MILLRACE_CLAIM ")
+        assert failed.stdout.endswith(b"; false\n")

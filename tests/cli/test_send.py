@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import CliRunner
 
+from millrace.cli.connection import Exit
 from millrace.cli.main import main
 from millrace.model.clock import system_clock
 from millrace.signatures import Secret, WebhookRequest, verify
@@ -34,3 +36,28 @@ def test_send_without_arguments_lists_the_samples() -> None:
     assert CliRunner().invoke(main, ["send"]).output.split() == sample_names(SAMPLES)
     assert CliRunner().invoke(main, ["send", "nobody", "http://127.0.0.1:9/", "--secret", "x"]).exit_code == 2
     assert CliRunner().invoke(main, ["send", "github", "http://127.0.0.1:9/", "--secret", "x"]).exit_code == 6
+
+
+@pytest.mark.parametrize(
+    ("flags", "shown"), [(["--follow"], ["m1"]), (["--no-follow"], []), ([], [])], ids=["asked", "not", "no-terminal"]
+)
+def test_what_was_accepted_is_followed(flags: list[str], shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a webhook's name, on the address of the environment; the end of the message is the exit code."""
+    posted: list[str] = []
+    followed: list[str] = []
+
+    def post(url: str, **_: object) -> httpx.Response:
+        posted.append(url)
+        return httpx.Response(202, json={"message_id": "m1"})
+
+    def follow(_client: object, message_id: str) -> tuple[dict[str, str], Exit]:
+        followed.append(message_id)
+        return {}, Exit.FAILED
+
+    monkeypatch.setattr(httpx, "post", post)
+    monkeypatch.setattr("millrace.cli.send.follow_by_id", follow)
+    environment = {"MILLRACE_URL": "http://127.0.0.1:9", "MILLRACE_TOKEN": "mrt_x"}
+    words = ["send", "github", "Push", "--secret", SECRET, *flags]
+    done = CliRunner().invoke(main, words, env=environment)
+    assert done.exit_code == (Exit.FAILED if shown else Exit.OK), done.output
+    assert (posted, followed) == (["http://127.0.0.1:9/hook/Push"], shown)

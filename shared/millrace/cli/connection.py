@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,10 +92,16 @@ class ApiConnection:
         return f"Is {self.url} right? Set MILLRACE_URL, or start a local stack with `millrace dev`."
 
 
+def api_url() -> str:
+    """The API's address: of the environment, else of the folder's local stack."""
+    local = find_local()
+    return os.environ.get("MILLRACE_URL") or (local.url if local else DEFAULT_URL)
+
+
 def connection_of(url: str | None, token: str | None, tenant: str | None, output: str) -> ApiConnection:
     """What was given, else what the folder's local stack says. A local token goes to no other address."""
     local = find_local()
-    address = url or (local.url if local else DEFAULT_URL)
+    address, token = url or api_url(), token or os.environ.get("MILLRACE_TOKEN")
     if not token and local is not None and address == local.url:
         token = local.token
     if not token:

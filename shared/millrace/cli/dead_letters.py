@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -73,16 +73,48 @@ def show_command(connection: ApiConnection, queue: str, dead_letter_id: str) -> 
 @click.argument("queue")
 @click.argument("dead_letter_ids", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Every dead letter that matches, not replayed before.")
+@click.option("--dry-run", is_flag=True, help="Count what --all would replay, and change nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Replay also what was replayed before, without asking.")
 @_filtered
 @remote
 def replay_command(
-    connection: ApiConnection, queue: str, dead_letter_ids: tuple[str, ...], *, everything: bool, **query: str | None
+    connection: ApiConnection,
+    queue: str,
+    dead_letter_ids: tuple[str, ...],
+    *,
+    everything: bool,
+    dry_run: bool,
+    yes: bool,
+    **query: str | None,
 ) -> None:
-    """Enqueue dead letters again, each as a new message."""
+    """Enqueue dead letters again, each as a new message. One that was replayed before is asked for first."""
     with connection.client() as client:
-        wanted = _wanted(client, queue, dead_letter_ids, query, everything=everything, again=False)
-        made = [(dead_letter, client.replay(queue, dead_letter)) for dead_letter in _progress(wanted, "Replay")]
+        if dry_run:
+            _show_dry_run(connection, client.dry_run(queue, {n: v for n, v in query.items() if v is not None}))
+            return
+        wanted = _wanted(client, queue, dead_letter_ids, query, everything=everything, again=yes)
+        made = [(dead_letter, _replayed(client, queue, dead_letter, yes=yes)) for dead_letter in wanted]
     _report(connection, [{"id": old, "new_message_id": new} for old, new in made], ("id", "new_message_id"))
+
+
+def _replayed(client: Client, queue: str, dead_letter: str, *, yes: bool) -> str:
+    from millrace.client import ReplayedBefore
+
+    try:
+        return client.replay(queue, dead_letter, again=yes)
+    except ReplayedBefore as before:
+        question = f"{dead_letter} was replayed as {before.message_id} before. Replay it again?"
+        click.confirm(question, abort=True, err=True)
+        return client.replay(queue, dead_letter, again=True)
+
+
+def _show_dry_run(connection: ApiConnection, found: Mapping[str, Any]) -> None:
+    if connection.as_json:
+        print_json(found)
+        return
+    counted = {**found, "to_replay": found["count"] - found["replayed"]}
+    print_facts({name: counted[name] for name in ("count", "replayed", "to_replay", "by_error", "oldest_at")})
+    print_table(COLUMNS, found["sample"], title="The oldest")
 
 
 @dlq.command("purge")

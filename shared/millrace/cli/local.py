@@ -2,6 +2,7 @@
 
 `.local/url`          the API
 `.local/token`        a token for it, readable by its owner only
+`.local/secrets.json` the webhooks' secrets, readable by its owner only
 `.local/table.json`   the queue table: its name, its endpoint, and the credentials that DynamoDB Local takes
 """
 
@@ -11,7 +12,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-FOLDER, URL, TOKEN, TABLE = ".local", "url", "token", "table.json"
+FOLDER, URL, TOKEN, TABLE, SECRETS = ".local", "url", "token", "table.json", "secrets.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,12 @@ class LocalStack:
     def token(self) -> str | None:
         path = self.home / TOKEN
         return path.read_text("utf-8").strip() if path.exists() else None
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The webhooks' secrets by their names."""
+        path = self.home / SECRETS
+        return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
 
     @property
     def table(self) -> LocalTable | None:

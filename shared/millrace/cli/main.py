@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from millrace.cli import messages, queues
+from millrace.cli import messages, operate, queues
 from millrace.cli.app import build_command, deploy_command, dev_command, new_command, test_command
 from millrace.cli.dead_letters import dlq
 from millrace.cli.definitions import compile_command, explain_command, format_command
@@ -15,6 +15,7 @@ from millrace.cli.openapi import openapi_command
 from millrace.cli.secrets import secrets
 from millrace.cli.send import send_command
 from millrace.cli.tokens import tokens
+from millrace.cli.work import work_command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -51,6 +52,8 @@ for command in (
     explain_command,
     *messages.COMMANDS,
     *queues.COMMANDS,
+    *operate.COMMANDS,
+    work_command,
     dlq,
     tokens,
     send_command,

@@ -5,17 +5,27 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from collections.abc import Callable
+from datetime import datetime
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from millrace.cli.connection import ApiConnection, CliError, Exit, remote
-from millrace.cli.printing import print_exports, print_facts, print_json
+from millrace.cli.follow import follow
+from millrace.cli.moments import duration, moment
+from millrace.cli.printing import print_exports, print_facts, print_json, print_unset
+
+if TYPE_CHECKING:
+    from millrace.client import Client
 
 _queue = click.argument("queue")
 _held_queue = click.option("-q", "--queue", envvar="MILLRACE_QUEUE", required=True, help="Default: MILLRACE_QUEUE.")
 _claim = click.argument("claim", envvar="MILLRACE_CLAIM")
+#: What a dequeue exports.
+EXPORTED = ("QUEUE", "CLAIM", "MESSAGE_ID", "ATTEMPT", "VERSION", "CORRELATION_ID", "LEASE_UNTIL", "PAYLOAD")
 _WAIT = click.FloatRange(0, 20)
 
 
@@ -30,6 +40,9 @@ def _seconds(value: float | None) -> int | None:
 @click.option("--content-type", help="Of a file or of standard input; default: application/json.")
 @click.option("-i", "--idempotency-key", help="A repeat within the queue's window is the same message.")
 @click.option("--delay", type=click.FloatRange(0), help="Seconds before it is handed out.")
+@click.option("--in", "after", callback=duration, help="The same with a unit: 90s, 10m, 2h, 1d.")
+@click.option("--at", "not_before", callback=moment, help="Time to hand it out at, as 2026-11-20T08:00Z.")
+@click.option("--follow", "follows", is_flag=True, help="Follow it to its end; the exit code says done or dead.")
 @click.option("-p", "--priority", help="low, normal, high, critical, or a number.")
 @click.option("-k", "--key", help="Ordering key: messages of one key run in order, or take turns with other keys.")
 @click.option("--project")
@@ -37,11 +50,23 @@ def _seconds(value: float | None) -> int | None:
 @click.option("--correlation-id")
 @remote
 def enqueue_command(
-    connection: ApiConnection, queue: str, body: str | None, file: Path | None, content_type: str | None, **options: Any
+    connection: ApiConnection,
+    queue: str,
+    body: str | None,
+    file: Path | None,
+    content_type: str | None,
+    *,
+    delay: float | None,
+    after: float | None,
+    not_before: datetime | None,
+    follows: bool,
+    **options: Any,
 ) -> None:
     """Enqueue a message: BODY as JSON, a file's bytes, or standard input."""
     if body is not None and file is not None:
         raise click.UsageError("Give a body or a file, not both.")
+    if sum(given is not None for given in (delay, after, not_before)) > 1:
+        raise click.UsageError("Give one of --delay, --in and --at.")
     content: Any = _parsed(body) if body is not None else file.read_bytes() if file else sys.stdin.buffer.read()
     if isinstance(content, bytes):
         content_type = content_type or "application/json"
@@ -52,14 +77,25 @@ def enqueue_command(
             queue,
             content,
             content_type=content_type,
-            delay_ms=_seconds(options.pop("delay")),
+            delay_ms=_seconds(after if delay is None else delay),
+            not_before=not_before,
             priority=int(priority) if priority and priority.isdecimal() else priority,
             labels=labels or None,
             **options,
         )
-    facts = {"message_id": receipt.message_id, "status": receipt.status, "duplicate": receipt.duplicate}
-    facts["correlation_id"] = receipt.correlation_id
-    print_json(facts) if connection.as_json else print_facts(facts)
+        facts = {"message_id": receipt.message_id, "status": receipt.status, "duplicate": receipt.duplicate}
+        facts["correlation_id"] = receipt.correlation_id
+        if not (follows and connection.as_json):
+            _say(connection, facts)
+        if follows:
+            _follow(connection, client, queue, receipt.message_id)
+
+
+def _follow(connection: ApiConnection, client: Client, queue: str, message_id: str) -> None:
+    found, end = follow(client, queue, message_id)
+    if connection.as_json:
+        print_json(found)
+    raise SystemExit(end)
 
 
 def _parsed(body: str) -> Any:
@@ -67,6 +103,21 @@ def _parsed(body: str) -> Any:
         return json.loads(body)
     except ValueError as exc:
         raise click.UsageError(f"BODY is not JSON ({exc}). Quote text twice, or send a file with -f.") from exc
+
+
+def _forgetting(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Where a dequeue fails, whatever the reason, what is evaluated forgets the message before and fails too."""
+
+    @wraps(command)
+    def forgets(**given: Any) -> Any:
+        try:
+            return command(**given)
+        except click.ClickException:
+            if given["payload_out"] is not None and given["output"] != "json":
+                print_unset(EXPORTED)
+            raise
+
+    return forgets
 
 
 @click.command("dequeue")
@@ -77,6 +128,7 @@ def _parsed(body: str) -> Any:
 @click.option("--project")
 @click.option("-l", "--label", "labels", multiple=True, help="Only messages with all of these labels.")
 @click.option("--payload-out", type=click.Path(dir_okay=False, path_type=Path), help="Write the payload to a file.")
+@_forgetting
 @remote
 def dequeue_command(
     connection: ApiConnection, queue: str, wait: float, lease: float | None, payload_out: Path | None, **options: Any
@@ -84,11 +136,15 @@ def dequeue_command(
     """Claim one message.
 
     Its payload goes to standard output and the exports for ack, nack and extend to standard error; with
-    --payload-out the payload goes to the file and the exports to standard output:
+    --payload-out the payload goes to the file and the exports to standard output. Where there is nothing, the
+    variables are unset and the evaluated line fails, so that no loop can take an old message for a new one:
 
     \b
-        eval "$(millrace dequeue Jobs --payload-out job.json)"
-        work < job.json && millrace ack
+        while eval "$(millrace dequeue Jobs --wait 20 --payload-out job.json)"; do
+            work < job.json && millrace ack || millrace nack
+        done
+
+    `millrace work` is this loop with heartbeats and a graceful stop.
     """
     with connection.client() as client:
         jobs = client.dequeue(queue, wait_ms=round(wait * 1000), lease_ms=_seconds(lease), **options)
@@ -171,10 +227,13 @@ def extend_command(connection: ApiConnection, claim: str, queue: str, lease: flo
 @click.command("status")
 @_queue
 @click.argument("message_id")
+@click.option("--follow", "follows", is_flag=True, help="Follow it to its end; the exit code says done or dead.")
 @remote
-def status_command(connection: ApiConnection, queue: str, message_id: str) -> None:
+def status_command(connection: ApiConnection, queue: str, message_id: str, *, follows: bool) -> None:
     """Show where a message is, and its history."""
     with connection.client() as client:
+        if follows:
+            _follow(connection, client, queue, message_id)
         found = dict(client.status(queue, message_id))
     if connection.as_json:
         print_json(found)

@@ -75,3 +75,8 @@ def _shown(value: Any) -> str:
         return ", ".join(map(str, value)) or "-"
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value)
     return "".join(character if character.isprintable() or character == "\n" else "?" for character in text)
+
+
+def print_unset(names: Iterable[str]) -> None:
+    """A line that a shell can evaluate: forget what an earlier message left, and fail."""
+    click.echo(f"unset {' '.join(f'MILLRACE_{name}' for name in names)}; false")

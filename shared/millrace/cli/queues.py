@@ -20,7 +20,9 @@ COLUMNS = (
     "name", "ordering", "depth", "ready", "scheduled", "in_flight", "dead_letters", "oldest", "in_per_min",
     "done_per_min", "status",
 )  # fmt: skip
-ENTRY_COLUMNS = ("message_id", "enqueued_at", "due_at", "priority", "key", "project", "attempts", "deliveries")
+ENTRY_COLUMNS = (
+    "message_id", "enqueued_at", "due_at", "owner", "priority", "key", "project", "attempts", "deliveries",
+)  # fmt: skip
 CLAIM_COLUMNS = ("message_id", "owner", "claimed_at", "lease_until", "attempts", "version")
 _paging = (
     click.option("-n", "--limit", type=click.IntRange(1, 500), default=50, show_default=True),
@@ -90,20 +92,28 @@ def _list(
 
 @click.command("messages")
 @click.argument("queue")
-@click.option("--lane", type=click.Choice(["ready", "scheduled"]), default="ready", show_default=True)
+@click.option("--lane", type=click.Choice(["every", "ready", "scheduled"]), default="every", show_default=True)
 @_paged
 @remote
 def messages_command(connection: ApiConnection, queue: str, lane: str, limit: int, cursor: str | None) -> None:
-    """List a queue's unfinished messages, next first."""
+    """List a queue's unfinished messages, next first: ready and held ones, then scheduled ones."""
     _list(connection, queue, "messages", ENTRY_COLUMNS, {"lane": lane, "limit": str(limit), "cursor": cursor})
 
 
 @click.command("claims")
 @click.argument("queue")
+@click.option("--break", "message_id", metavar="MESSAGE_ID", help="Take this message from whoever holds it.")
 @_paged
 @remote
-def claims_command(connection: ApiConnection, queue: str, limit: int, cursor: str | None) -> None:
-    """List a queue's claims: who holds which message, and until when."""
+def claims_command(
+    connection: ApiConnection, queue: str, message_id: str | None, limit: int, cursor: str | None
+) -> None:
+    """List a queue's claims: who holds which message, and until when; or break one."""
+    if message_id is not None:
+        with connection.client() as client:
+            client.break_claim(queue, message_id)
+        print_json({"broken": message_id}) if connection.as_json else print_facts({"broken": message_id})
+        return
     _list(connection, queue, "claims", CLAIM_COLUMNS, {"limit": str(limit), "cursor": cursor})
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from millrace.cli.connection import CliError, Exit, output_option
+from millrace.cli.connection import CliError, Exit, api_url, connection_of, output_option
+from millrace.cli.follow import follow_by_id
+from millrace.cli.local import find_local
 from millrace.cli.printing import print_facts, print_json
 
 SAMPLES = Path("events/providers")
@@ -24,6 +29,12 @@ SAMPLES = Path("events/providers")
 )
 @click.option("--delivery-id", help="Delivery id, for providers that send one.")
 @click.option("--dry-run", is_flag=True, help="Show the signed request and send nothing.")
+@click.option(
+    "--follow/--no-follow",
+    "follows",
+    default=None,
+    help="Follow the message to its end; the exit code says done or dead. Default: in a terminal.",
+)
 @output_option
 def send_command(
     sample: str | None,
@@ -35,11 +46,13 @@ def send_command(
     delivery_id: str | None,
     *,
     dry_run: bool,
+    follows: bool | None,
     output: str,
 ) -> None:
-    """Sign SAMPLE as its provider does and post it to URL. Without arguments: list the samples."""
-    import os
+    """Sign SAMPLE as its provider does and post it to URL. Without arguments: list the samples.
 
+    URL may be a webhook's name alone where MILLRACE_URL is set or a local stack runs in this folder.
+    """
     from millrace.model.clock import system_clock
     from millrace.signatures import ConfigurationMissing, Secret
     from millrace.signatures.samples import load_sample, sample_names
@@ -51,9 +64,11 @@ def send_command(
         return
     if sample not in names:
         raise click.UsageError(f"There is no sample {sample!r}. Samples: {', '.join(names)}.")
-    value = os.environ.get(secret_env, "") if secret_env else secret
+    value = _secret(secret_env) if secret_env else secret
     if not value:
         raise click.UsageError("Give the webhook's secret: --secret-env NAME, or MILLRACE_WEBHOOK_SECRET.")
+    if "://" not in url:
+        url = f"{api_url().rstrip('/')}/hook/{url}"
     event = load_sample(samples, sample)
     if file is not None:
         event = replace(event, body=file.read_bytes())
@@ -73,15 +88,23 @@ def send_command(
     if dry_run:
         print_json({"url": request.url, "headers": headers, "body": request.body.decode("utf-8", "replace")})
         return
-    _post(request.url, headers, request.body, output)
+    answer = _post(request.url, headers, request.body, output)
+    if follows or (follows is None and sys.stdout.isatty()):
+        _follow(answer, asked=bool(follows))
 
 
-def _post(url: str, headers: dict[str, str], body: bytes, output: str) -> None:
+def _secret(name: str) -> str:
+    """Of the environment, else of the folder's local stack."""
+    local = find_local()
+    return os.environ.get(name) or (local.secrets.get(name, "") if local else "")
+
+
+def _post(url: str, headers: dict[str, str], body: bytes, output: str) -> bytes:
     import httpx
 
     try:
         answer = httpx.post(url, headers=headers, content=body, timeout=30)
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise CliError(f"No answer from {url}: {error}", Exit.NOT_NOW) from error
     facts = {"status": answer.status_code, "answer": answer.text}
     print_json(facts) if output == "json" else print_facts(facts)
@@ -89,3 +112,22 @@ def _post(url: str, headers: dict[str, str], body: bytes, output: str) -> None:
         raise SystemExit(Exit.NOT_NOW)
     if answer.status_code >= 400:
         raise SystemExit(Exit.DENIED if answer.status_code in (401, 403) else Exit.FAILED)
+    return answer.content
+
+
+def _follow(answer: bytes, *, asked: bool) -> None:
+    """Follow what was accepted; without a token that may read, only where it was asked for."""
+    try:
+        message_id = json.loads(answer)["message_id"]
+    except (ValueError, KeyError, TypeError):
+        return  # a challenge, or an answer of the definition's own
+    try:
+        connection = connection_of(None, None, None, "table")
+    except CliError:
+        if asked:
+            raise
+        click.echo("Set MILLRACE_TOKEN to follow it.", err=True)
+        return
+    with connection.client() as client:
+        _, end = follow_by_id(client, message_id)
+    raise SystemExit(end)
