@@ -48,7 +48,7 @@ def shoot(page: Any, stack: Stack, message_id: str) -> None:
     page.set_viewport_size({"width": 1360, "height": 960})
     go("#/queues/GitHubEvents/history", "Came and went")
     page.get_by_role("button", name="Two weeks").click()
-    page.get_by_text("one in 120 minutes").wait_for()
+    page.get_by_text("in steps of 120 minutes").wait_for()
     save("history")
     page.set_viewport_size({"width": 1360, "height": 560})
     go("#/queues/OutboundMail", "is down for")

@@ -6,6 +6,7 @@ import { replayDialog } from "./jobs.js";
 import { confirmTyped, paged } from "./parts.js";
 
 const PAGE = 50;
+const COUNTED_UNASKED = 100000;
 const NONE = ["No dead letters", "Everything that was accepted is done, scheduled or being worked on; what was replayed is not counted."];
 
 function purge(name, filter, what) {
@@ -46,10 +47,13 @@ function groupsOf(name, headed) {
   const groups = new Map();
   let counted = 0;
   let others = 0;
+  let round = 0;
   async function more(cursor = "") {
-    if (!cursor) { groups.clear(); counted = others = 0; }
+    if (!cursor) { groups.clear(); counted = others = 0; round += 1; }
+    const mine = round; // a count that was begun anew takes no part of an earlier one
     try {
       const found = await api.groups(name, { replayed: "false", cursor });
+      if (mine !== round) return;
       add(groups, found);
       counted += found.counted;
       others += found.others;
@@ -58,7 +62,9 @@ function groupsOf(name, headed) {
       fill(box, largest.length === 0 && found.complete ? empty(...NONE) : [
         table(`Dead letters of ${name} by error`, [["Count", "num"], ["Error"], ["First seen"], ["Last seen"], ["", "num"]], largest.map((group) => groupRow(name, group, () => more()))),
         h("div", { class: "feet" }, h("span", { class: "muted", role: "status" },
-          `${count(counted)} dead letters, ${count(largest.length)} ${largest.length === 1 ? "error" : "errors"}${others ? `, ${count(others)} in smaller groups` : ""}${found.complete ? "" : " so far: the newest were counted"}`), !found.complete && on)]);
+          `${count(counted)} dead letters, ${count(largest.length)} ${largest.length === 1 ? "error" : "errors"}${others ? `, ${count(others)} in smaller groups` : ""}${found.complete ? "" : " so far: the newest were counted"}`), !found.complete && counted >= COUNTED_UNASKED && on)]);
+      // A long list is counted part by part while it is looked at; a very long one only as far as is asked for.
+      if (!found.complete && counted < COUNTED_UNASKED && box.isConnected) more(found.next);
     } catch (error) { fill(box, failure(error, () => more())); }
   }
   more();

@@ -82,7 +82,7 @@ export function historyTab(panel, name) {
     const text = JSON.stringify(found);
     if (found.range !== range || text === drawn) return;
     drawn = text;
-    say(since, `Samples of the sweep, one in ${found.step_seconds / 60} minutes here; times are UTC.`);
+    say(since, `From the sweep's samples, in steps of ${found.step_seconds / 60} minutes; times are UTC.`);
     fill(box, h("div", { class: "charts" }, LINES.map((line) => chart(line, found))), numbers(found));
   }
   const reading = live((signal) => api.history(name, range, signal), show, { every: 30000, onerror: (error) => { if (!drawn) fill(box, failure(error, () => reading.now())); } });

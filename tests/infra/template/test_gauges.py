@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from millrace.definitions import load
+from millrace.engine.claim import claim
+from millrace.engine.counters import flush
+from millrace.engine.dead_letters import list_dead_letters, replay
 from millrace.engine.enqueue import enqueue
+from millrace.engine.finish import RunFailure, reject
 from millrace.engine.operate import pause
 from millrace.engine.queue import Runtime
 from millrace.model.errors import StoreUnavailable
@@ -65,6 +69,20 @@ def test_each_queue_is_measured_and_all_of_them_together(
     assert found["all"]["OldestAge"] == [40.0]
     assert found["all"]["Depth"] == [2.0]
     assert "queue" not in found["all"]
+
+
+def test_a_replayed_dead_letter_leaves_the_alarm(drainer: QueueDrainer, capsys: pytest.CaptureFixture[str]) -> None:
+    queue = drainer.queue("a", "Payments")
+    for _ in range(2):
+        enqueue(queue, Draft(b"{}", key="k"))
+        (held,) = claim(queue, owner="w", limit=1).claims
+        reject(queue, held.entry, held.message, RunFailure("E", "x"))
+    measure(drainer)
+    assert emitted(capsys)[-1]["DeadLetters"] == [2.0]
+    replay(queue, list_dead_letters(queue).items[0], "job")
+    flush(queue)
+    measure(drainer)
+    assert emitted(capsys)[-1]["DeadLetters"] == [1.0]
 
 
 def test_a_paused_queue_grows_old_without_an_alarm(
