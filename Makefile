@@ -6,6 +6,7 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
+STAGE ?= dev
 UV := .venv-uv/bin/uv
 UV_VERSION := 0.13.7
 LOCKS := infra/locks
@@ -73,18 +74,21 @@ lock: | $(UV)  ## write every lock again; versions stay as they are (ARGS=--upgr
 
 ## -- the product ------------------------------------------------------------------------------------------
 
-.PHONY: run build deploy glue-package
+.PHONY: run build deploy wheel glue-package
 run: engines ministack .venv-run/.installed  ## the whole product on this machine (ARGS="--port 0 --help" and so on)
 	@.venv-run/bin/millrace dev --app infra/example --home .local --tour $(ARGS)
 
-build: install .venv-sam/.installed  ## small, compiled artifacts for every function
-	@SAM_CLI_TELEMETRY=0 PATH="$(CURDIR)/.venv/bin:$$PATH" .venv-sam/bin/sam build --build-in-source
+build: install  ## small, compiled artifacts for every function, and the template, of the example
+	@$(BIN)/millrace build --app infra/example $(ARGS)
+
+wheel: install  ## the package that an app installs, in dist
+	@$(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python -o dist .
 
 glue-package: install  ## what Glue, EMR and spark-submit take for the bulk job, in dist/bulk
 	@UV=$(UV) $(BIN)/python infra/build/bulk_package.py
 
-deploy: build  ## deploy to AWS, with the defaults of samconfig.toml
-	@SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam deploy
+deploy: install .venv-sam/.installed  ## deploy the example to AWS, to a stack of its samconfig.toml (STAGE=prod)
+	@cd infra/example && $(CURDIR)/$(BIN)/millrace deploy --env $(STAGE) $(ARGS)
 
 ## -- proof ------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import boto3
 
 from infra.local.dynamodb import CREDENTIALS, REGION, ROOT
 from infra.local.tour import call
+from millrace.aws.stored_secrets import StoredSecrets
 from millrace.model.clock import system_clock
 from millrace.model.tokens import ANY_TENANT, Scope, issue
 from millrace.signatures import Secret
@@ -31,18 +32,13 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 MACHINE = {"x86_64": "x86_64", "aarch64": "arm64"}[platform.machine()]
 PARAMETERS = f"Runtime=python{PYTHON} Architecture={MACHINE} DeletionProtection=false LogDays=7"
 PATIENCE_S = 180
+SECRET = "what PagerDuty signs with"
 
 
 def sam(*arguments: str, endpoint: str = "") -> str:
     """Run the SAM CLI from the checkout; what it says."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    environment |= {
-        **CREDENTIALS,
-        "SAM_CLI_TELEMETRY": "0",
-        "MILLRACE_BUILD_PYTHON": PYTHON,
-        "MILLRACE_BUILD_PLATFORM": f"{platform.machine()}-manylinux_2_28",
-        "PATH": f"{Path(sys.base_prefix, 'bin')}{os.pathsep}{os.environ['PATH']}",
-    }
+    environment |= {**CREDENTIALS, "SAM_CLI_TELEMETRY": "0"}
     if endpoint:
         environment["AWS_ENDPOINT_URL"] = endpoint
     done = subprocess.run(
@@ -65,10 +61,10 @@ def until(probe: Callable[[], Any], what: str) -> Any:
 class Deployment:
     """One stack in the account, called over HTTP as a provider or an operator would."""
 
-    def __init__(self, name: str, endpoint: str, build: Path) -> None:
+    def __init__(self, name: str, endpoint: str, build: Path) -> None:  # `build`: a template with its artifacts
         self.name = name
         self.endpoint = endpoint
-        self._template = str(build / "template.yaml")
+        self._template = str(build)
 
     def client(self, service: str) -> Any:
         return boto3.client(service, endpoint_url=self.endpoint, region_name=REGION)  # type: ignore[call-overload]
@@ -97,9 +93,13 @@ class Deployment:
         host = self.outputs["ApiUrl"].partition("//")[2]
         return call(method, f"{self.endpoint}{path}", {**headers, "host": host}, body)
 
+    def set_secret(self, name: str, value: str) -> None:
+        """As `millrace secrets set` does."""
+        stored = StoredSecrets(self.outputs["WebhookSecretsName"], self.client("secretsmanager"))
+        stored.write({**stored.read(), name: value})
+
     def webhook(self, incident: str, *, secret: str | None = None) -> tuple[int, Any]:
-        stored = self.client("secretsmanager").get_secret_value(SecretId=self.outputs["WebhookSecretsName"])
-        key = Secret("provider", secret or json.loads(stored["SecretString"])["PAGERDUTY_WEBHOOK_SECRET"])
+        key = Secret("provider", secret or SECRET)
         data = {"id": incident, "title": "High water", "urgency": "high"}
         body = json.dumps({"event": {"event_type": "incident.triggered", "data": data}}).encode()
         signed = deliver(scheme_from({"provider": "pagerduty"}), key, self.endpoint, body, system_clock())

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra.local.dynamodb import REGION
+from infra.build.artifact import build_app, this_machine
+from infra.local.dynamodb import REGION, ROOT
 from infra.local.ministack import MiniStack
 from infra.local.template import Template
-from tests.infra.deploy.cloud import ARTIFACTS, Deployment, sam
+from millrace.app.layout import App
+from tests.infra.deploy.cloud import ARTIFACTS, SECRET, Deployment, sam, until
 
 pytestmark = pytest.mark.deploy
 TEMPLATE = Template.read()
@@ -19,9 +23,10 @@ TEMPLATE = Template.read()
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("build")
-    sam("build", "--build-dir", str(folder))
-    return folder
+    """The example, built for this machine: MiniStack runs functions with its own Python."""
+    folder = tmp_path_factory.mktemp("example")
+    shutil.copytree(ROOT / "infra" / "example", folder, dirs_exist_ok=True)
+    return build_app(App(folder), this_machine())
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +41,15 @@ def stack(account: MiniStack, build: Path) -> Deployment:
     where = {"LocationConstraint": REGION}
     deployment.client("s3").create_bucket(Bucket=ARTIFACTS, CreateBucketConfiguration=where)
     assert "Successfully created/updated stack" in deployment.deploy()
+    status, _ = deployment.webhook("EARLY")
+    assert status == 500  # nothing can be verified until its secret is set
+    deployment.set_secret("PAGERDUTY_WEBHOOK_SECRET", SECRET)
+    until(lambda: deployment.webhook("SET", secret="wrong")[0] == 401, "the secret in use")
     return deployment
 
 
 def test_template_is_valid_to_sam() -> None:
-    assert "is a valid SAM Template" in sam("validate", "--lint")
+    assert "is a valid SAM Template" in sam("validate", "--lint", "--template", "template.yaml")
 
 
 def test_every_resource_is_there(stack: Deployment) -> None:
@@ -57,7 +66,8 @@ def test_functions_are_what_the_template_says(stack: Deployment) -> None:
         assert found["Handler"] == function.handler
         assert found["FunctionName"].startswith("first-")
         assert found["Environment"]["Variables"]["QUEUE_TABLE"] == stack.outputs["QueueTableName"]
-        assert set(found["Environment"]["Variables"]) == set(function.environment)
+        own = {"LOG_LEVEL"} if name == "WorkerFunction" else set()  # what the example's template adds
+        assert set(found["Environment"]["Variables"]) == {*function.environment, *own}
         assert found["CodeSize"] < 13_000_000
 
 
@@ -130,8 +140,21 @@ def test_a_token_opens_the_apis(stack: Deployment, path: str) -> None:
 
 def test_deploying_again_changes_nothing(stack: Deployment) -> None:
     before = stack.resources()
+    stack.set_secret("SOMEBODYS_OWN", "kept")
     assert "up to date" in stack.deploy()
     assert _identities(stack.resources()) == _identities(before)
+
+
+def test_an_update_of_the_secrets_own_description_leaves_its_values(stack: Deployment, build: Path) -> None:
+    template = json.loads(build.read_text())
+    template["Resources"]["WebhookSecrets"]["Properties"]["Description"] = "Said anew."
+    changed = build.with_name("changed.json")
+    changed.write_text(json.dumps(template))
+    Deployment(stack.name, stack.endpoint, changed).deploy()
+    found = stack.client("secretsmanager")
+    assert found.describe_secret(SecretId=stack.outputs["WebhookSecretsName"])["Description"] == "Said anew."
+    stored = found.get_secret_value(SecretId=stack.outputs["WebhookSecretsName"])
+    assert json.loads(stored["SecretString"]) == {"PAGERDUTY_WEBHOOK_SECRET": SECRET, "SOMEBODYS_OWN": "kept"}
 
 
 def test_a_second_stack_lives_beside_the_first(stack: Deployment, build: Path) -> None:
@@ -140,6 +163,7 @@ def test_a_second_stack_lives_beside_the_first(stack: Deployment, build: Path) -
     try:
         shared = set(_identities(stack.resources()).values()) & set(_identities(second.resources()).values())
         assert shared == {"$default"}  # the stage, named within its API
+        second.set_secret("PAGERDUTY_WEBHOOK_SECRET", SECRET)
         status, answer = second.webhook("SECOND")
         assert status == 202, answer
         assert second.done(answer["message_id"], second.token())["result"]["incident_id"] == "pagerduty-SECOND"

@@ -94,7 +94,6 @@ def test_settings_can_be_made_from_what_each_function_gets() -> None:
 def test_the_webhooks_secret_is_made_empty_so_that_no_update_can_touch_its_values() -> None:
     written = TEMPLATE.resources["WebhookSecrets"]
     assert set(written["Properties"]) == {"Name", "Description"}
-    assert written["UpdateReplacePolicy"] == "Retain"
     assert FUNCTIONS["IngressFunction"].environment[STORE] == Reference("Sub", "secretsmanager:${WebhookSecrets}")
 
 
