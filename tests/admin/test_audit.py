@@ -68,6 +68,7 @@ def test_every_change_is_audited(call: Caller, service: AdminService) -> None:
         "pause_queue",
         "resume_queue",
         "break_claim",
+        "cancel_message",
         "reset_breakers",
         "replay_dead_letter",
         "purge_dead_letter",

@@ -99,6 +99,18 @@ def test_claims_are_shown_and_can_be_broken(call: Caller, service: AdminService)
     assert call("POST", f"/admin/queues/Jobs/messages/{held.message.id}/release").status == 404
 
 
+def test_one_message_is_cancelled_unless_somebody_holds_it(call: Caller, service: AdminService) -> None:
+    queue = service.queue(call.tenant, "Jobs")
+    enqueue(queue, Draft(b"{}"))
+    (held,) = claim(queue, owner="w", limit=1).claims
+    waiting = enqueue(queue, Draft(b"{}")).message_id
+    path = "/admin/queues/Jobs/messages"
+    assert call.ok("POST", f"{path}/{waiting}/cancel") == {"ok": True}
+    assert call("POST", f"{path}/{held.message.id}/cancel").json["code"] == "message_held"
+    assert call("POST", f"{path}/{waiting}/cancel").status == 404
+    assert call.ok("GET", "/admin/queues/Jobs")["depth"] == 1
+
+
 def test_a_paused_queue_says_by_whom_and_hands_out_nothing(call: Caller, service: AdminService) -> None:
     queue = service.queue(call.tenant, "Jobs")
     enqueue(queue, Draft(b"{}"))

@@ -213,6 +213,14 @@ def test_history_is_drawn_from_samples_and_read_by_keyboard(page: Any, stack: St
     page.get_by_role("cell", name="20", exact=True).first.wait_for()
 
 
+def test_a_message_that_waits_is_cancelled(page: Any, stack: Stack) -> None:
+    receipt = enqueue(stack.queue("NightlyReports"), Draft(b"{}"))
+    sign_in(page, stack.token)
+    page.evaluate("(id) => { location.hash = `#/queues/NightlyReports/messages/${id}`; }", receipt.message_id)
+    page.get_by_role("button", name="Cancel message").click()
+    page.locator(".head .badge", has_text="purged").wait_for()
+
+
 def test_done_messages_are_listed_and_found_by_their_key(page: Any, stack: Stack) -> None:
     queue = stack.queue("NightlyReports")
     receipt = enqueue(queue, Draft(b"{}", idempotency_key="report-2027-01", correlation_id="corr-report"))

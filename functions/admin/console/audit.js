@@ -5,7 +5,7 @@ import { badge, empty, failure, fill, h, link, loading, statusBadge, short, tabl
 import { paged } from "./parts.js";
 
 const words = (action) => action.replaceAll("_", " ");
-const ACTIONS = ["pause_queue", "resume_queue", "break_claim", "reset_breakers", "replay_dead_letter", "purge_dead_letter", "start_job", "cancel_job", "resume_job"];
+const ACTIONS = ["pause_queue", "resume_queue", "break_claim", "cancel_message", "reset_breakers", "replay_dead_letter", "purge_dead_letter", "start_job", "cancel_job", "resume_job"];
 const tone = (outcome) => ({ ok: "good", done: "good", started: "warn", cancelled: "" }[outcome] ?? "bad");
 
 export function auditView(main) {

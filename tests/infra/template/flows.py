@@ -187,7 +187,13 @@ def exercise_admin(exercise: Exercise, handler: Handler) -> None:
     store, seen = exercise.queue("Pulled").store, exercise.queue("Pulled").state(fresh=True)
     store.set_breaker(seen, "http:down", BreakerState(1))
     call("POST", f"{ADMIN}/breakers/reset", {})
-    for path in (f"{ADMIN}/pause", f"{ADMIN}/resume", f"{message}/release", f"{dead_letter}/replay"):
+    for path in (
+        f"{ADMIN}/pause",
+        f"{ADMIN}/resume",
+        f"{message}/release",
+        f"{message}/cancel",
+        f"{dead_letter}/replay",
+    ):
         call("POST", path)
     call("DELETE", dead_letter)
     _exercise_replays(exercise, call)
@@ -204,7 +210,11 @@ def _exercise_replays(exercise: Exercise, call: Call) -> None:
     replay(past.queue("Brief"), found, "one:old")
     past.end("Brief")
     for key in ("a", "b", "a", "old"):
-        call("POST", f"/admin/queues/Brief/dead-letters/{dead_letter}/replay", headers={"idempotency-key": key})
+        call(
+            "POST",
+            f"/admin/queues/Brief/dead-letters/{dead_letter}/replay?again=true",
+            headers={"idempotency-key": key},
+        )
 
 
 def _exercise_jobs(exercise: Exercise, handler: Handler, call: Call) -> None:

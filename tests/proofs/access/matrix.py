@@ -76,6 +76,7 @@ ROWS: dict[str, Row] = {
     "resume_queue": LOOK,
     "reset_breakers": Row(200, 200, {}),
     "break_claim": Row(200, 404, path={"message_id": "{held_id}"}),
+    "cancel_message": THING,
     "search": Row(query="q={message_id}"),
     "list_dead_letters": LOOK,
     "list_dead_letter_groups": LOOK,
