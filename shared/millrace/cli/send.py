@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +16,8 @@ from millrace.cli.follow import follow_by_id
 from millrace.cli.local import find_local
 from millrace.cli.printing import print_facts, print_json
 
-SAMPLES = Path("events/providers")
+if TYPE_CHECKING:
+    from millrace.app.webhooks import AppWebhook
 
 
 @click.command("send")
@@ -23,7 +25,7 @@ SAMPLES = Path("events/providers")
 @click.argument("url", required=False)
 @click.option("--secret", envvar="MILLRACE_WEBHOOK_SECRET", help="The webhook's secret; safer in the environment.")
 @click.option("--secret-env", help="Name of the variable that holds the secret.")
-@click.option("--samples", type=click.Path(exists=True, file_okay=False, path_type=Path), default=SAMPLES)
+@click.option("--samples", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A folder of samples.")
 @click.option(
     "-f", "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Send this file's body."
 )
@@ -41,7 +43,7 @@ def send_command(
     url: str | None,
     secret: str | None,
     secret_env: str | None,
-    samples: Path,
+    samples: Path | None,
     file: Path | None,
     delivery_id: str | None,
     *,
@@ -51,25 +53,30 @@ def send_command(
 ) -> None:
     """Sign SAMPLE as its provider does and post it to URL. Without arguments: list the samples.
 
-    URL may be a webhook's name alone where MILLRACE_URL is set or a local stack runs in this folder.
+    URL may be a webhook's name alone where MILLRACE_URL is set or a local stack runs in this folder. In an app, SAMPLE
+    alone may be the name of one of its webhooks: then it gets a fitting sample, signed with the local stack's secret.
     """
+    from millrace.app.webhooks import samples_folder
     from millrace.model.clock import system_clock
     from millrace.signatures import ConfigurationMissing, Secret
     from millrace.signatures.samples import load_sample, sample_names
     from millrace.signatures.signing import deliver
 
+    samples = samples or samples_folder()
     names = sample_names(samples)
-    if sample is None or url is None:
+    if sample is None:
         click.echo("\n".join(names))
         return
-    if sample not in names:
-        raise click.UsageError(f"There is no sample {sample!r}. Samples: {', '.join(names)}.")
+    hook = _webhook(sample) if url is None else None
+    if hook is None and (url is None or sample not in names):
+        raise click.UsageError(f"There is no webhook and no sample {sample!r}. Samples: {', '.join(names)}.")
+    url, secret_env = url or (hook.name if hook else ""), secret_env or (hook.secret if hook else None)
     value = _secret(secret_env) if secret_env else secret
     if not value:
         raise click.UsageError("Give the webhook's secret: --secret-env NAME, or MILLRACE_WEBHOOK_SECRET.")
     if "://" not in url:
         url = f"{api_url().rstrip('/')}/hook/{url}"
-    event = load_sample(samples, sample)
+    event = hook.sample if hook else load_sample(samples, sample)
     if file is not None:
         event = replace(event, body=file.read_bytes())
     try:
@@ -91,6 +98,20 @@ def send_command(
     answer = _post(request.url, headers, request.body, output)
     if follows or (follows is None and sys.stdout.isatty()):
         _follow(answer, asked=bool(follows))
+
+
+def _webhook(name: str) -> AppWebhook | None:
+    """A webhook of the app that this folder belongs to."""
+    from millrace.app.compile import NotCompiled
+    from millrace.app.layout import App, NoApp
+    from millrace.app.webhooks import find_webhook
+
+    try:
+        return find_webhook(App.find(Path.cwd()), name)
+    except NoApp:
+        return None
+    except NotCompiled as failed:
+        raise click.ClickException(str(failed)) from failed
 
 
 def _secret(name: str) -> str:
