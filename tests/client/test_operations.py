@@ -11,6 +11,7 @@ from millrace.client import (
     BadRequest,
     Client,
     EnqueueReceipt,
+    IdempotencyConflict,
     NewMessage,
     ResourceNotFound,
 )
@@ -89,3 +90,14 @@ def test_operators_calls(client: Client) -> None:
     assert client.set_paused("Jobs", paused=True)["paused"]
     names: list[Any] = [queue["name"] for queue in client.queue_stats() if queue["paused"]]
     assert names == ["Jobs"]
+
+
+def test_a_key_with_another_body_raises_with_the_first_messages_id(client: Client) -> None:
+    first = client.enqueue("Jobs", {"n": 1}, idempotency_key="k")
+    assert client.enqueue("Jobs", {"n": 1}, idempotency_key="k").duplicate
+    with pytest.raises(IdempotencyConflict) as refused:
+        client.enqueue("Jobs", {"n": 2}, idempotency_key="k")
+    assert refused.value.message_id == first.message_id
+    again, other = client.enqueue_all("Jobs", [NewMessage({"n": n}, idempotency_key="k") for n in (1, 2)])
+    assert isinstance(again, EnqueueReceipt)
+    assert isinstance(other, IdempotencyConflict)

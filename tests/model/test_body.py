@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.model.body import INLINE_LIMIT, PACK_FROM, place_body, read_body
+from millrace.model.body import INLINE_LIMIT, PACK_FROM, place_body, read_body, same_body
 from millrace.model.errors import BodyLost
 from millrace.stores.memory.queue import MemoryBlobs
 
@@ -44,3 +44,12 @@ def test_no_more_is_unpacked_than_was_accepted() -> None:
     body = place_body(b"a" * 100_000, MemoryBlobs(), "b")
     with pytest.raises(BodyLost):
         read_body(replace(body, size=10), MemoryBlobs())
+
+
+@pytest.mark.parametrize("data", [b"", b"a" * PACK_FROM, NOISE], ids=["plain", "packed", "blob"])
+def test_a_body_is_told_from_another_without_reading_a_blob(data: bytes) -> None:
+    stored = place_body(data, MemoryBlobs(), "b")
+    nowhere = MemoryBlobs()
+    assert same_body(stored, data, nowhere)
+    assert not same_body(stored, data + b"!", nowhere)
+    assert not data or not same_body(stored, b"!" + data[1:], nowhere)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import random
 
 import pytest
 
@@ -16,12 +17,43 @@ JOBS = "/v1/queues/Jobs"
 
 def test_an_idempotency_key_gives_the_first_message_and_its_result(call: Caller) -> None:
     first = call.enqueue("x", idempotency_key="once")
-    again = call("POST", f"{JOBS}/messages", {"body": "y"}, headers={"Idempotency-Key": "once"})
+    again = call("POST", f"{JOBS}/messages", {"body": "x"}, headers={"Idempotency-Key": "once"})
     assert (again.status, again.json["duplicate"], again.json["message_id"]) == (202, True, first["message_id"])
     (held,) = call.dequeue()
     call("POST", f"{JOBS}/ack", {"claim": held["claim"], "result": {"made": 7}})
-    done = call("POST", f"{JOBS}/messages", {"body": "z", "idempotency_key": "once"})
+    done = call("POST", f"{JOBS}/messages", {"body": "x", "idempotency_key": "once"})
     assert (done.status, done.json["result"]) == (200, {"made": 7})
+
+
+@pytest.mark.parametrize("size", [1, 2_000, 200_000], ids=["plain", "packed", "blob"])
+def test_a_key_with_another_body_is_no_repeat(call: Caller, size: int) -> None:
+    """Named in the message or by the request's header; told by the first message's id, and nothing is queued."""
+    noise = random.Random(7).randbytes(size)
+    first = base64.b64encode(noise).decode()
+    other = base64.b64encode(noise[::-1] + b"!").decode()
+    sent = call("POST", f"{JOBS}/messages", {"body_base64": first, "idempotency_key": "k"}).json["message_id"]
+    tried = [
+        call("POST", f"{JOBS}/messages", {"body_base64": other, "idempotency_key": "k"}),
+        call("POST", f"{JOBS}/messages", {"body_base64": other}, headers={"Idempotency-Key": "k"}),
+        call("POST", f"{JOBS}/messages/raw", content=b"other", query="idempotency_key=k"),
+    ]
+    for got in tried:
+        assert (got.status, got.json["code"], got.json["message_id"]) == (409, "idempotency_conflict", sent)
+    again = call("POST", f"{JOBS}/messages", {"body_base64": first, "idempotency_key": "k"})
+    assert (again.status, again.json["duplicate"]) == (202, True)
+    (held,) = call.dequeue(max=10)
+    call("POST", f"{JOBS}/ack", {"claim": held["claim"]})
+    assert call("POST", f"{JOBS}/messages", {"body_base64": other, "idempotency_key": "k"}).status == 409
+
+
+def test_a_batch_tells_a_reused_key_from_a_repeat(call: Caller) -> None:
+    call.enqueue("old", idempotency_key="old")
+    keyed = [("a", 1), ("a", 1), ("a", 2), ("old", "old"), ("old", "new")]
+    asked = {"messages": [{"body": body, "idempotency_key": key} for key, body in keyed]}
+    items = call("POST", f"{JOBS}/messages/batch", asked).json["items"]
+    assert [item["http_status"] for item in items] == [202, 202, 409, 202, 409]
+    assert items[2]["problem"]["message_id"] == items[0]["message_id"]
+    assert len(call.dequeue(max=10)) == 2
 
 
 def test_a_repeated_batch_request_makes_no_second_batch(call: Caller) -> None:
@@ -97,5 +129,8 @@ def test_a_queue_with_targets_takes_what_its_type_describes(call: Caller, monkey
     again = call("POST", path, {"body": _typed(TYPED)}, headers={"Idempotency-Key": "r2"})
     assert (first.status, again.json["duplicate"]) == (202, True), "the definition's key counts before the request's"
     assert again.json["idempotency_key"] == "P1"
+    moved = {**_typed(TYPED), "source_ip": "192.0.2.2"}
+    other = call("POST", path, {"body": moved}, headers={"Idempotency-Key": "r3"})
+    assert (other.status, other.json["duplicate"]) == (202, True), "its key is read from the body: the same event"
     lines = call("POST", f"{path}/batch", {"messages": [{"body": _typed(TYPED)}, {"body": 1}]}).json["items"]
     assert [line["http_status"] for line in lines] == [202, 422]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -68,11 +69,17 @@ def test_typed_message_carries_address_and_time_of_the_call(gate: Gate) -> None:
     assert (typed["source_ip"], typed["received_at"]) == ("203.0.113.7", "2027-01-15T08:00:00.000Z")
 
 
-def test_repeat_while_queued_gets_202_and_the_first_id(gate: Gate) -> None:
+def test_repeat_while_queued_gets_202_and_the_first_id(gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
+    """Another body too: its provider can do nothing about it, but the log says so."""
+    caplog.set_level(logging.INFO)
     first = gate.send("PagerDuty", INCIDENT)
+    gate.send("PagerDuty", INCIDENT)
+    assert not [line for line in caplog.records if vars(line).get("action") == "idempotency_conflict"]
     again = gate.send("PagerDuty", INCIDENT.replace(b"low", b"lower"))
     assert (again.status, again.json["message_id"]) == (202, first.json["message_id"])
     assert again.json["duplicate"] is True
+    (said,) = [line for line in caplog.records if vars(line).get("action") == "idempotency_conflict"]
+    assert vars(said)["message_id"] == first.json["message_id"]
     assert len(claim(gate.queue("Incidents"), owner="w", limit=10).claims) == 1
 
 

@@ -15,6 +15,7 @@ from millrace.model.errors import (
     InvalidField,
     InvalidMessage,
     InvalidRequest,
+    KeyReused,
     MessageHeld,
     MillraceError,
     QueueFull,
@@ -42,6 +43,7 @@ STATUSES: dict[str, tuple[int, str]] = {
     "method_not_allowed": (405, "The method is not allowed here"),
     "stale_claim": (409, "The claim is stale"),
     "stale_state": (409, "The state was changed meanwhile"),
+    "idempotency_conflict": (409, "The idempotency key belongs to another body"),
     "already_replayed": (409, "The dead letter was replayed before"),
     "message_held": (409, "A worker holds the message"),
     "body_lost": (410, "The body is gone"),
@@ -66,7 +68,10 @@ PROBLEM: dict[str, Any] = {
         "detail": {"type": "string"},
         "correlation_id": {"type": "string"},
         "current_version": {"type": ["integer", "null"], "description": "With `stale_claim` and `stale_state`."},
-        "message_id": {"type": "string", "description": "With `already_replayed` (the new one) and `message_held`."},
+        "message_id": {
+            "type": "string",
+            "description": "With `idempotency_conflict`, `already_replayed`, `message_held`.",
+        },
         "field": {"type": "string", "description": "With `invalid_field`: the path of the field."},
         "allowed": {"type": "string", "description": "With `invalid_field`: what the field takes."},
     },
@@ -178,7 +183,7 @@ def _particulars(error: BaseException) -> dict[str, Any]:
             return {"current_version": error.current}
         case StaleState():
             return {"current_version": error.current}
-        case AlreadyReplayed() | MessageHeld():
+        case AlreadyReplayed() | KeyReused() | MessageHeld():
             return {"message_id": error.message_id}
         case InvalidField():
             return {"field": error.field, "allowed": error.allowed}

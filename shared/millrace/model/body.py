@@ -54,3 +54,12 @@ def read_body(body: Body, blobs: Blobs) -> bytes:
     if len(data) != body.size or (body.digest and sha256(data).digest()[:16] != body.digest):
         raise BodyLost(f"Blob {body.blob!r} does not hold the {body.size} bytes that were accepted.")
     return data
+
+
+def same_body(stored: Body, data: bytes, blobs: Blobs) -> bool:
+    """Whether a stored body is this one; a blob is judged by its size and digest, without reading it."""
+    if stored.size != len(data):
+        return False
+    if stored.blob:
+        return stored.digest == sha256(data).digest()[:16]
+    return read_body(stored, blobs) == data

@@ -12,6 +12,7 @@
     ├── BodyLost                  a large body is gone, or is not what was accepted
     ├── StaleClaim                the claim is no longer the newest; nothing was changed
     ├── StaleState                the workflow state has another version; nothing was changed
+    ├── KeyReused                 the idempotency key belongs to a message with another body; nothing was accepted
     ├── AlreadyReplayed           the dead letter was replayed before; nothing was written
     ├── MessageHeld               a worker holds the message; nothing was changed
     ├── QueueFull                 max_depth is reached; try again after `retry_after` seconds
@@ -150,6 +151,16 @@ class StaleState(MillraceError):
         super().__init__(
             f"State of message {message_id!r} has version {current}, not {expected}: read it again and retry."
         )
+
+
+class KeyReused(MillraceError):
+    """The idempotency key belongs to a message with another body; nothing was accepted."""
+
+    code = "idempotency_conflict"
+
+    def __init__(self, message_id: str) -> None:
+        self.message_id = message_id
+        super().__init__(f"The idempotency key belongs to message {message_id!r}, whose body is another.")
 
 
 class AlreadyReplayed(MillraceError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from millrace.admission.admit import Admitted, accept, admit, count_missing_keys
@@ -15,7 +15,8 @@ from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse, item_of
 from millrace.http.routes import Route, RouteReply
 from millrace.http.schemas import RECEIPT, REQUEST_KEY, items_of, show_receipt
-from millrace.model.errors import InvalidField, MillraceError
+from millrace.model.body import same_body
+from millrace.model.errors import InvalidField, KeyReused, MillraceError
 from millrace.model.message import Draft
 from millrace.model.queue_spec import MAX_PRIORITY, PRIORITIES
 from millrace.model.tokens import Scope
@@ -25,7 +26,12 @@ BATCH = 100
 WEEK_MS = 7 * 86_400_000
 OCTETS = "application/octet-stream"
 HEADER = Text(2_048, 0, r"[\t\x20-\x7e\x80-\uffff]*")
-IDEMPOTENCY_KEY = Text(512, 1, r"[^\x00-\x1f]+", meaning="A repeat within the queue's window is the same message.")
+IDEMPOTENCY_KEY = Text(
+    512,
+    1,
+    r"[^\x00-\x1f]+",
+    meaning="A repeat within the queue's window is the same message; with another body it is refused.",
+)
 
 PRIORITY_WORD = Text(words=tuple(PRIORITIES), name="PriorityName")
 OPTIONS: Mapping[str, Kind] = {
@@ -74,8 +80,11 @@ def enqueue_raw(service: PullService, request: ApiRequest) -> HttpResponse:
 
 def _enqueue(service: PullService, request: ApiRequest, given: Mapping[str, Any]) -> HttpResponse:
     queue = service.queue_of(request)
-    definition = service.definitions.queue(queue.spec.name)
-    receipt = accept(queue, definition, _draft(queue, request, given, "body"), fallback_key=_request_key(request))
+    definition, request_key = service.definitions.queue(queue.spec.name), _request_key(request)
+    draft = _draft(queue, request, given, "body")
+    receipt = accept(queue, definition, draft, fallback_key=request_key)
+    if _reused(queue, draft.body, receipt, draft.idempotency_key or request_key):
+        raise KeyReused(receipt.message_id)
     if not (receipt.duplicate or receipt.status.ended):
         service.notify(queue)
     return _accepted(queue, receipt)
@@ -87,11 +96,14 @@ def enqueue_batch(service: PullService, request: ApiRequest) -> HttpResponse:
     request_key = _request_key(request)
     outcomes: dict[int, Receipt | MillraceError] = {}
     drafts: dict[int, Draft] = {}
+    named: dict[int, str | None] = {}  #: the key that the sender gave outright
     keyless = 0
     for position, given in enumerate(request.body["messages"]):
         path, key = f"messages[{position}]", f"{request_key}:{position}" if request_key else None
         try:
-            ready = _admitted(service, queue, request, DRAFT.read(path, given), f"{path}.body", key)
+            read = DRAFT.read(path, given)
+            ready = _admitted(service, queue, request, read, f"{path}.body", key)
+            named[position] = read.get("idempotency_key") or key
             keyless += ready.key_missing
             if ready.filtered:
                 outcomes[position] = record_filtered(queue, ready.draft)
@@ -101,10 +113,37 @@ def enqueue_batch(service: PullService, request: ApiRequest) -> HttpResponse:
             outcomes[position] = error
     if keyless:
         count_missing_keys(queue.spec.name, keyless)
-    outcomes.update(zip(drafts, enqueue_all(queue, list(drafts.values())), strict=True))
+    outcomes.update(_told_apart(queue, drafts, named, enqueue_all(queue, list(drafts.values()))))
     if any(isinstance(outcomes[n], Receipt) for n in drafts):
         service.notify(queue)
     return HttpResponse(200, {"items": [_item(outcomes[n], request) for n in range(len(outcomes))]})
+
+
+def _reused(queue: Queue, body: bytes, receipt: Receipt, named: str | None, first: bytes | None = None) -> bool:
+    """Whether the key that the sender named outright belongs to a message with another body.
+
+    `first` is the body of this request that was accepted under the key. A key that the definition reads from the
+    body is another matter: what has the same key then is the same event.
+    """
+    if not (receipt.duplicate and receipt.idempotency_key == named):
+        return False
+    if receipt.existing is not None:
+        return not same_body(receipt.existing.body, body, queue.runtime.blobs)
+    return first is not None and first != body
+
+
+def _told_apart(
+    queue: Queue, drafts: Mapping[int, Draft], named: Mapping[int, str | None], answers: list[Receipt | MillraceError]
+) -> Iterator[tuple[int, Receipt | MillraceError]]:
+    """The answers of a batch by their positions, a reused key told apart from a repeat."""
+    first: dict[str, bytes] = {}
+    for (position, draft), answer in zip(drafts.items(), answers, strict=True):
+        if isinstance(answer, Receipt):
+            if _reused(queue, draft.body, answer, named[position], first.get(answer.message_id)):
+                answer = KeyReused(answer.message_id)
+            else:
+                first.setdefault(answer.message_id, draft.body)
+        yield position, answer
 
 
 def _request_key(request: ApiRequest) -> str | None:
@@ -177,7 +216,7 @@ _BATCH = Record(
     name="DraftBatch",
     example={"messages": [{"body": {"order": 4711}}, {"body": {"order": 4712}, "priority": "high"}]},
 )
-_REFUSES = ("unknown_queue", "body_too_large", "invalid_message", "queue_full")
+_REFUSES = ("unknown_queue", "body_too_large", "invalid_message", "idempotency_conflict", "queue_full")
 _PATH = "/v1/queues/{queue}/messages"
 _SCOPES = (Scope.ENQUEUE,)
 ROUTES: tuple[Route[PullService], ...] = (

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
 from itertools import groupby, islice
 from operator import attrgetter
 
@@ -21,10 +20,10 @@ from millrace.engine.drafts import check
 from millrace.engine.enqueue import Receipt, enqueue_all
 from millrace.engine.filtered import record_all_filtered
 from millrace.engine.queue import Queue, Runtime
-from millrace.model.body import read_body
+from millrace.model.body import same_body
 from millrace.model.clock import Chance, system_chance
 from millrace.model.errors import BodyLost, InvalidRequest, MillraceError, QueueFull, StoreUnavailable
-from millrace.model.message import Body, Message
+from millrace.model.message import Message
 from millrace.model.queue_spec import Ordering, QueueSpec
 from millrace.spark.adaptive_throttle import AdaptiveThrottle
 from millrace.spark.rows import Copy, Reported, Row, RowOutcome
@@ -247,7 +246,7 @@ class Writer:
         """The outcome of a row that has its message, and of its copies, by what is in the table."""
 
         def stored(body: bytes) -> bool:
-            return body == row.draft.body if existing is None else _same_body(existing.body, body, queue)
+            return body == row.draft.body if existing is None else same_body(existing.body, body, queue.runtime.blobs)
 
         self._stuck_since = None
         self._share.saw(existing=existing is not None)
@@ -281,15 +280,6 @@ def _conflict(row: Row, copy: Copy | None = None) -> Reported:
 
 def _all(row: Row, outcome: RowOutcome, reason: str) -> list[Reported]:
     return [Reported(row, outcome, reason), *(Reported(row, outcome, reason, copy) for copy in row.copies)]
-
-
-def _same_body(stored: Body, body: bytes, queue: Queue) -> bool:
-    """Whether a stored body is this one; a blob is judged by its size and digest, without reading it."""
-    if stored.size != len(body):
-        return False
-    if stored.blob:
-        return stored.digest == sha256(body).digest()[:16]
-    return read_body(stored, queue.runtime.blobs) == body
 
 
 def _chunks(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -12,8 +13,10 @@ from millrace.admission import admit as admission
 from millrace.admission.admit import SOURCE_IP, WEBHOOK, fit_key
 from millrace.engine.drafts import IDEMPOTENCY_KEY_BYTES
 from millrace.engine.enqueue import Receipt
+from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus
 from millrace.http.problems import MethodNotAllowed
+from millrace.model.body import same_body
 from millrace.model.message import Draft
 from millrace.signatures import (
     ChallengeResponse,
@@ -35,6 +38,7 @@ DEFAULT_CONTENT_TYPE = "application/json"
 KEPT_HEADER_BYTES = 4 * 1024
 #: `GET` is for the questions of some providers, and only where they ask one.
 ALLOWED = ("POST",)
+log = logging.getLogger(__name__)
 
 
 class IngressOutcome(StrEnum):
@@ -81,7 +85,16 @@ def accept(
     queue = ingress.runtime.queue(tenant, definition.spec)
     own_key = fit_key(_own_key(endpoint, request, proof), IDEMPOTENCY_KEY_BYTES)
     receipt = admission.accept(queue, definition, draft, fallback_key=own_key, document=request.document)
+    _note_another_body(queue, draft, receipt)
     return IngressResult(_outcome(receipt), receipt, secret=secret)
+
+
+def _note_another_body(queue: Queue, draft: Draft, receipt: Receipt) -> None:
+    """Say that a repeat has another body than the message of its key. A provider can do nothing about it."""
+    known = receipt.existing
+    if receipt.duplicate and known is not None and not same_body(known.body, draft.body, queue.runtime.blobs):
+        extra = {"action": "idempotency_conflict", "queue": queue.spec.name, "message_id": receipt.message_id}
+        log.info("A repeat has another body than the message of its key.", extra=extra)
 
 
 def _outcome(receipt: Receipt) -> IngressOutcome:

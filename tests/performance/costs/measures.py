@@ -13,6 +13,7 @@ from millrace.engine.finish import RunFailure, ack, extend, nack, reject, releas
 from millrace.engine.operate import break_claim
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.workflow_state import write_workflow_state
+from millrace.model.body import same_body
 from millrace.model.clock import DAY
 from millrace.model.keys import ready_place
 from millrace.model.message import Draft, Entry
@@ -195,6 +196,20 @@ def duplicate(bench: Bench) -> Cost:
     enqueue(queue, Draft(SMALL, idempotency_key="again"))
     enqueue(queue, Draft(SMALL))  # so that a credit is in hand
     return bench.measure(1, lambda: enqueue(queue, Draft(SMALL, idempotency_key="again")))
+
+
+def reused_key(bench: Bench) -> Cost:
+    """A repeat whose body is another, and the look at which it is."""
+    queue = bench.queue()
+    enqueue(queue, Draft(SMALL, idempotency_key="again"))
+    enqueue(queue, Draft(SMALL))  # so that a credit is in hand
+
+    def tell() -> None:
+        known = enqueue(queue, Draft(b"another", idempotency_key="again")).existing
+        assert known is not None
+        assert not same_body(known.body, b"another", queue.runtime.blobs)
+
+    return bench.measure(1, tell)
 
 
 def idle_poll(bench: Bench) -> Cost:

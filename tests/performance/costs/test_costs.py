@@ -136,6 +136,11 @@ def test_repeat_of_a_key_costs_three(bench: Bench) -> None:
     assert cost.writes - cost.accounting == 3
 
 
+def test_a_key_with_another_body_costs_no_more_than_a_repeat(bench: Bench) -> None:
+    repeat, reused = measures.duplicate(bench), measures.reused_key(bench)
+    assert (reused.writes, reused.reads) == (repeat.writes, repeat.reads)
+
+
 def test_largest_entry_costs_one_unit_at_every_step(bench: Bench) -> None:
     entry = largest_entry(bench.tenant)
     again = claimed(entry, now=entry.until)
