@@ -11,10 +11,12 @@ import pytest
 from millrace.aws.functions import EventNotSent
 from millrace.engine.operate import pause
 from millrace.engine.status import MessageStatus, status
+from millrace.model.clock import MINUTE
 from millrace.model.errors import InvalidField
 from millrace.worker import TimeLeft
 from millrace.worker.drainer import WakeRequest
 from millrace.worker.slots import SLOT_LEASE_MS, take_slot
+from millrace.worker.sweeper import LOOK_EVERY
 from millrace.worker.wakeup import Wakeup, handle_wakeup, read_event, wake_event
 from tests.conftest import Bench
 from tests.worker.conftest import AT_ONCE
@@ -178,7 +180,9 @@ def test_gauges_come_last_and_their_faults_keep_no_queue_from_being_drained(memo
     assert rig.seen == [2], "drained here, since no worker could be started for it"
 
 
-def test_an_idle_deployment_costs_one_query(memory_bench: Bench, memory_rig: DrainerRig) -> None:
+def test_an_idle_deployment_costs_one_query_and_a_look_in_ten_minutes(
+    memory_bench: Bench, memory_rig: DrainerRig
+) -> None:
     memory_rig.put(1)
     handle_wakeup(memory_rig.drainer, Wakeup(sweep=True), TimeLeft())
     memory_rig.drainer.runtime.credits.give_back()
@@ -191,8 +195,13 @@ def test_an_idle_deployment_costs_one_query(memory_bench: Bench, memory_rig: Dra
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_bench.store, "read_lane", counted)
-        handle_wakeup(memory_rig.drainer, Wakeup(sweep=True), TimeLeft())
-    assert not reads
+        minutes = []
+        for _ in range(LOOK_EVERY):
+            reads.clear()
+            handle_wakeup(memory_rig.drainer, Wakeup(sweep=True), TimeLeft())
+            minutes.append(len(reads))
+            memory_bench.clock.forward(MINUTE)
+    assert sorted(minutes) == [*[0] * (LOOK_EVERY - 1), 2]
 
 
 def test_with_little_time_left_the_sweep_leaves_the_rest_to_the_next(memory_rig: DrainerRig) -> None:
