@@ -39,9 +39,20 @@ def hours(memory_bench: Bench) -> Hours:
     return Hours(memory_bench)
 
 
-def test_a_queue_that_holds_anything_gets_a_sample_every_five_minutes(hours: Hours) -> None:
+def test_a_queue_that_holds_anything_gets_a_sample_every_five_minutes(
+    hours: Hours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[QueueSample] = []
+    whole = hours.bench.store.put_sample
+
+    def put_sample(tenant: str, queue: str, sample: QueueSample) -> None:
+        written.append(sample)
+        whole(tenant, queue, sample)
+
+    monkeypatch.setattr(hours.bench.store, "put_sample", put_sample)
     hours.rig.put(1)
     hours.minutes(60)
+    assert len(written) <= 15, "one in five minutes, and that it is new"
     empty, *kept = hours.kept
     assert (empty.depth, empty.arrived) == (0, 0), "it is new: it began with nothing"
     assert 11 <= len(kept) <= 13
