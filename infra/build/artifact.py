@@ -69,6 +69,7 @@ LEFT_OUT = (
     "spark",
     "stores/dynamodb/tables.py",
     "stores/memory",
+    "testing",
 )
 
 

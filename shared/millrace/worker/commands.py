@@ -32,6 +32,18 @@ class Commands:
 
         return register
 
+    def copy(self) -> Commands:
+        """A registry of its own with the same functions, for a test that puts another in the place of one."""
+        copied = Commands()
+        copied._functions.update(self._functions)
+        return copied
+
+    def replace(self, name: str, function: Callable[..., Any]) -> None:
+        """Put another function under a name. Raises NotFound for one that nobody registered."""
+        if name not in self._functions:
+            raise NotFound("command", name)
+        self._functions[name] = function
+
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._functions))

@@ -1,0 +1,13 @@
+"""Testing an app: its own definitions and commands on the engine in memory, with a clock that the test moves.
+
+    def test_an_order_is_shipped(app):
+        answer = app.send("Sales", {"number": 7})
+        app.drain()
+        assert app.result(answer.message_id) == {"label": "7"}
+
+`app` is a fixture of pytest, there wherever Millrace is installed.
+"""
+
+from millrace.testing.kit import AppUnderTest, Letter, WebhookAnswer
+
+__all__ = ["AppUnderTest", "Letter", "WebhookAnswer"]

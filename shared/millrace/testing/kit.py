@@ -1,0 +1,214 @@
+"""An app on the engine in memory: the real code of webhooks, engine and worker, without AWS and without waiting."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from millrace.admission.admit import accept
+from millrace.app.compile import NotCompiled, definition_files
+from millrace.app.layout import App
+from millrace.app.registered import command_modules
+from millrace.definitions import Definitions, TargetKind
+from millrace.definitions.language.compiler import compile_files
+from millrace.definitions.loading import load
+from millrace.engine.dead_letters import list_dead_letters
+from millrace.engine.queue import Queue, Runtime
+from millrace.engine.status import MessageStatus, MessageView, status
+from millrace.engine.sweep import sweep
+from millrace.model.errors import NotFound
+from millrace.model.message import Draft
+from millrace.signatures import Secret, SecretSource
+from millrace.signatures.presets import scheme_from
+from millrace.signatures.signing import deliver
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from millrace.webhooks import Ingress, serve
+from millrace.webhooks.sync_commands import commands_of
+from millrace.worker.commands import Commands, load_commands
+from millrace.worker.drainer import QueueDrainer, WakeRequest
+from millrace.worker.targets.chain import QueueDelivery
+from millrace.worker.targets.request import Deliver
+from millrace.worker.time_left import TimeLeft
+from millrace.worker.worker import WorkerSettings
+
+TENANT = "default"
+#: Of every webhook; base64 and hex readers take it too.
+SECRET = "c2VjcmV0IG9mIHRoZSB0ZXN0cyE="  # noqa: S105 (of tests)
+#: Where the clock of a test begins: 2026-01-01T00:00:00Z.
+BEGINNING_MS = 1_767_225_600_000
+#: In one order, the same in every run; time stands still, so nothing is worth waiting for.
+ONE_BY_ONE = WorkerSettings(concurrency=1, patience_ms=0, linger_ms=0, heartbeat=False)
+#: A message that makes another, which makes another: a test that never comes to an end is wrong.
+MOST_ROUNDS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookAnswer:
+    """What a sender is answered."""
+
+    status: int
+    document: Any
+
+    @property
+    def message_id(self) -> str:
+        return str(self.document["message_id"])
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter, as far as a test asks."""
+
+    message_id: str
+    reason: str
+    error: str
+    attempts: int
+
+
+class AppUnderTest:
+    """One app with empty queues. `targets` stand for http and lambda targets, by kind."""
+
+    def __init__(self, root: Path, *, targets: Mapping[TargetKind, Deliver] | None = None) -> None:
+        self.app = App.find(root)
+        self.now_ms = BEGINNING_MS
+        self.definitions = _compiled(self.app)
+        self._commands = load_commands(command_modules(os.environ)).copy()
+        _demand_commands(self.definitions, self._commands)
+        hooks = map(self.definitions.webhook, self.definitions.webhooks)
+        self.secrets = {secret.name: SECRET for hook in hooks for secret in hook.secrets if secret.source == "env"}
+        self.runtime = Runtime(MemoryStore(), MemoryBlobs(), clock=lambda: self.now_ms)
+        deliveries: dict[TargetKind, Deliver] = {
+            TargetKind.COMMAND: self._commands.deliver,
+            TargetKind.QUEUE: QueueDelivery(self.definitions.queue),
+            **(targets or {}),
+        }
+        self._drainer = QueueDrainer(self.runtime, self.definitions, deliveries, ONE_BY_ONE)
+        self._ingress = Ingress(
+            self.definitions,
+            self.runtime,
+            SecretSource(lambda: self.now_ms, environ=self.secrets),
+            run_command=commands_of(",".join(command_modules(os.environ))),
+        )
+
+    def replace_command(self, name: str, function: Callable[..., Any]) -> None:
+        """Let another function stand for a command in this test: one that fails, or counts. Raises NotFound."""
+        self._commands.replace(name, function)
+
+    def queue(self, name: str) -> Queue:
+        return self._drainer.queue(TENANT, name)
+
+    def send(
+        self, webhook: str, body: Any, headers: Mapping[str, str] | None = None, *, delivery_id: str = ""
+    ) -> WebhookAnswer:
+        """Post to a webhook, signed as its provider signs. `body` is bytes, or anything that JSON can say."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        url = f"https://hooks.test/hook/{webhook}"
+        given = {"content-type": "application/json", **(headers or {})}
+        settings = self.definitions.webhook(webhook).signature_settings
+        if settings is not None:
+            secret = next(self.secrets[s.name] for s in self.definitions.webhook(webhook).secrets if s.source == "env")
+            request = deliver(
+                scheme_from(settings),
+                Secret("test", secret),
+                url,
+                data,
+                self.now_ms,
+                headers=given,
+                delivery_id=delivery_id,
+            )
+            given = {name: request.headers.one(name) for name in request.headers}
+        event = {
+            "version": "2.0",
+            "rawPath": f"/hook/{webhook}",
+            "rawQueryString": "",
+            "headers": given,
+            "body": base64.b64encode(data).decode(),
+            "isBase64Encoded": True,
+            "requestContext": {"http": {"method": "POST", "sourceIp": "192.0.2.1"}, "domainName": "hooks.test"},
+        }
+        response = serve(self._ingress, event).response
+        return WebhookAnswer(response.status, json.loads(response.body) if response.body else None)
+
+    def enqueue(self, queue: str, body: Any, *, key: str = "", idempotency_key: str | None = None) -> str:
+        """Enqueue as the API does; the message's id. Raises InvalidMessage for what its type does not allow."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        draft = Draft(data, content_type="application/json", key=key, idempotency_key=idempotency_key)
+        return accept(self.queue(queue), self.definitions.queue(queue), draft).message_id
+
+    def drain(self) -> None:
+        """Run everything that is due now, and what that makes due; retries wait until the clock is moved."""
+        for _ in range(MOST_ROUNDS):
+            worked_on = [name for name in self.definitions.queues if self._drainer.works_on(name)]
+            if not sum(map(self._drain, worked_on)):
+                return
+        raise AssertionError(f"After {MOST_ROUNDS} rounds there is still something due: does a queue feed itself?")
+
+    def _drain(self, name: str) -> int:
+        result = self._drainer.drain(WakeRequest(TENANT, name), TimeLeft(lambda: 60_000))
+        return 0 if result is None else result.counts["started"]
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock; leases end and retries come due as they would."""
+        self.now_ms += round(seconds * 1000)
+        for name in self.definitions.queues:
+            sweep(self.queue(name))
+
+    def drain_to_the_end(self) -> None:
+        """Drain, and move the clock to the next retry, until every message is done or dead."""
+        for _ in range(MOST_ROUNDS):
+            self.drain()
+            if all(self.depth(name) == 0 for name in self.definitions.queues if self._drainer.works_on(name)):
+                return
+            self.advance(60)
+        raise AssertionError("There are messages that never come to an end.")
+
+    def depth(self, queue: str) -> int:
+        """How many messages of a queue are unfinished."""
+        self.runtime.credits.give_back()
+        return self.queue(queue).state(fresh=True).depth
+
+    def message(self, message_id: str) -> MessageView:
+        """A message wherever it is. Raises AssertionError for an id that no queue knows."""
+        for name in self.definitions.queues:
+            try:
+                return status(self.queue(name), message_id)
+            except NotFound:
+                continue
+        raise AssertionError(f"No queue knows the message {message_id}.")
+
+    def result(self, message_id: str) -> Any:
+        """What a done message gave. Raises AssertionError that says where it is instead."""
+        found = self.message(message_id)
+        if found.status is not MessageStatus.DONE:
+            errors = "; ".join(f"attempt {number}: {attempt.error}" for number, attempt in enumerate(found.history, 1))
+            raise AssertionError(f"The message {message_id} is {found.status.value}, not done. {errors}")
+        return json.loads(found.result.snapshot) if found.result and found.result.snapshot else None
+
+    def dead_letters(self, queue: str) -> list[Letter]:
+        """The dead letters of a queue, oldest first."""
+        page = list_dead_letters(self.queue(queue), newest_first=False, limit=100)
+        return [Letter(found.message.id, found.reason.value, found.error, found.attempts) for found in page.items]
+
+
+def _compiled(app: App) -> Definitions:
+    compilation = compile_files(definition_files(app))
+    if compilation.definitions is None:
+        raise NotCompiled("\n".join(map(str, compilation.errors)))
+    return load(compilation.text.encode())
+
+
+def _demand_commands(definitions: Definitions, commands: Commands) -> None:
+    """A definition whose command is missing would only fail with its first message."""
+    named = {
+        target.name
+        for queue in map(definitions.queue, definitions.queues)
+        for target in queue.targets
+        if target.kind is TargetKind.COMMAND
+    }
+    missing = sorted(named - set(commands.names))
+    if missing:
+        raise NotCompiled(f"No module registers {', '.join(missing)}. Registered: {', '.join(commands.names)}.")

@@ -1,0 +1,120 @@
+"""The kit runs an app as the product would, and says in words what is not as a test expects it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millrace.app.compile import NotCompiled
+from millrace.model.errors import InvalidMessage, NotFound
+from millrace.testing import AppUnderTest
+from millrace.worker import commands
+from tests.app.apps import make
+
+SHOP = """app Shop {
+  queue Orders {
+    message_type { number: int }
+    fed_by: api
+    delivery { max_attempts: 3  initial_backoff_ms: 1000  backoff: none }
+    map_to: command Order.Ship { number: number }
+    map_to: queue Labels { text: string(number) }
+  }
+  queue Labels { message_type { text: string }  map_to: command Label.Print { text: text } }
+  queue Visits {
+    message_type { payload: json  headers: map<string, string>  source_ip: string  received_at: time }
+    map_to: command Order.Ship { number: payload.number }
+  }
+  webhook Door { queue: Visits  provider: stripe  secret_env: "DOOR_KEY" }
+}
+"""
+HANDLERS = """from millrace import command
+
+printed = []
+
+@command("Order.Ship")
+def ship(given):
+    if given["number"] < 0:
+        raise ValueError(f"no order {given['number']}")
+    return {"shipped": given["number"]}
+
+@command("Label.Print")
+def print_label(given, context):
+    printed.append(given["text"])
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppUnderTest]:
+    monkeypatch.setattr(commands, "BUNDLE", registry := commands.Commands())
+    monkeypatch.setattr("millrace.command", registry.command, raising=False)
+    monkeypatch.setattr(commands, "command", registry.command)
+    monkeypatch.syspath_prepend(tmp_path)
+    app = make(tmp_path, {"queues/orders.millrace": SHOP, "commands/orders.py": HANDLERS})
+    yield AppUnderTest(app.root)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "commands"]:
+        del sys.modules[name]
+
+
+def test_a_message_runs_with_all_that_it_makes(shop: AppUnderTest) -> None:
+    message_id = shop.enqueue("Orders", {"number": 7})
+    assert (shop.depth("Orders"), shop.message(message_id).status.value) == (1, "ready")
+    shop.drain()
+    assert shop.depth("Orders") == shop.depth("Labels") == 0
+    assert sys.modules["commands.orders"].printed == ["7"]
+
+
+def test_a_signed_webhook_is_accepted_and_a_repeat_is_the_same_message(shop: AppUnderTest) -> None:
+    answer = shop.send("Door", {"id": "evt_1", "number": 3})
+    assert answer.status == 202
+    assert shop.send("Door", {"id": "evt_1", "number": 3}).message_id == answer.message_id
+    shop.drain()
+    assert shop.result(answer.message_id) == {"shipped": 3}
+
+
+def test_a_failing_message_waits_for_the_clock_and_ends_as_a_dead_letter(shop: AppUnderTest) -> None:
+    message_id = shop.enqueue("Orders", {"number": -1})
+    shop.drain()
+    with pytest.raises(AssertionError, match=r"is scheduled, not done. attempt 1: no order -1"):
+        shop.result(message_id)
+    shop.advance(5)
+    shop.drain()
+    assert shop.message(message_id).entry is not None
+    shop.drain_to_the_end()
+    (letter,) = shop.dead_letters("Orders")
+    assert (letter.message_id, letter.reason, letter.error, letter.attempts) == (
+        message_id,
+        "exhausted",
+        "no order -1",
+        3,
+    )
+
+
+def test_a_message_of_the_wrong_type_is_refused(shop: AppUnderTest) -> None:
+    with pytest.raises(InvalidMessage):
+        shop.enqueue("Orders", {"number": "seven"})
+
+
+def test_a_command_can_be_replaced_for_one_test(shop: AppUnderTest) -> None:
+    shop.replace_command("Order.Ship", lambda given: {"by": "hand"})
+    message_id = shop.enqueue("Orders", {"number": 1})
+    shop.drain()
+    assert shop.result(message_id) is not None
+    with pytest.raises(NotFound):
+        shop.replace_command("Order.Fly", lambda given: None)
+
+
+def test_an_unknown_message_and_a_missing_command_are_said(shop: AppUnderTest) -> None:
+    with pytest.raises(AssertionError, match="No queue knows"):
+        shop.message("nope")
+    (shop.app.root / "queues" / "more.millrace").write_text(
+        SHOP.replace("Order.Ship", "Order.Fly")
+        .replace("queue Orders", "queue Other")
+        .replace("queue Labels {", "queue Labels2 {")
+        .replace("queue Visits", "queue Visits2")
+        .replace("webhook Door { queue: Visits", "webhook Door2 { queue: Visits2")
+    )
+    with pytest.raises(NotCompiled, match=r"No module registers Order\.Fly"):
+        AppUnderTest(shop.app.root)
