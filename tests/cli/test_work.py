@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 from millrace.cli.connection import Exit
 from tests.cli.terminal import MILLRACE, PATIENCE, Terminal
 
+Start = Callable[..., subprocess.Popen[bytes]]
 WORK = """
 case "$(cat)" in
   *good*) echo "{\\"attempt\\": $MILLRACE_ATTEMPT}";;
@@ -30,8 +34,22 @@ def until(seen: Callable[[], object], what: str) -> None:
         time.sleep(0.02)
 
 
-def start(worker: Terminal, *words: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([MILLRACE, "work", *words], env=worker.environment, cwd=worker.folder)
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts workers; a test that fails leaves neither them nor their program behind."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(worker: Terminal, *words: str) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen([MILLRACE, "work", *words], env=worker.environment, cwd=worker.folder))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+    if started and (tmp_path / "begun").exists():
+        with contextlib.suppress(ProcessLookupError, ValueError):
+            os.killpg(int((tmp_path / "begun").read_text()), signal.SIGKILL)
 
 
 def begun(folder: Path) -> int:
@@ -76,7 +94,7 @@ def test_one_message_and_its_exit_code(terminals: tuple[Terminal, Terminal]) -> 
     worker.run("work", "Jobz", "--", "true", exit_code=Exit.NOTHING)
 
 
-def test_a_stop_lets_the_program_finish(terminals: tuple[Terminal, Terminal]) -> None:
+def test_a_stop_lets_the_program_finish(terminals: tuple[Terminal, Terminal], start: Start) -> None:
     producer, worker = terminals
     sent = [producer.json("enqueue", "Jobs", str(n))["message_id"] for n in range(2)]
     working = start(worker, "Jobs", "--", "sh", "-c", SLOW)
@@ -88,7 +106,7 @@ def test_a_stop_lets_the_program_finish(terminals: tuple[Terminal, Terminal]) ->
     assert [producer.json("status", "Jobs", one)["status"] for one in sent] == ["done", "ready"]
 
 
-def test_a_killed_worker_loses_nothing(terminals: tuple[Terminal, Terminal]) -> None:
+def test_a_killed_worker_loses_nothing(terminals: tuple[Terminal, Terminal], start: Start) -> None:
     producer, worker = terminals
     sent = producer.json("enqueue", "Quick", "7")["message_id"]
     working = start(worker, "Quick", "--", "sh", "-c", SLOW)
@@ -101,7 +119,7 @@ def test_a_killed_worker_loses_nothing(terminals: tuple[Terminal, Terminal]) -> 
     assert producer.json("status", "Quick", sent)["status"] == "done"
 
 
-def test_the_program_is_ended_when_its_claim_is_lost(terminals: tuple[Terminal, Terminal]) -> None:
+def test_the_program_is_ended_when_its_claim_is_lost(terminals: tuple[Terminal, Terminal], start: Start) -> None:
     producer, worker = terminals
     sent = producer.json("enqueue", "Jobs", "7")["message_id"]
     working = start(worker, "Jobs", "--once", "--lease", "1.5", "--", "sh", "-c", SLOW)
