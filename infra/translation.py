@@ -1,4 +1,6 @@
-"""`python infra/translation.py`: template.yaml as CloudFormation sees it, as JSON, by SAM's own translator.
+"""`python infra/translation.py [PATH …]`: templates as CloudFormation sees them, as JSON, by SAM's own translator.
+
+Without a path it is template.yaml; with paths, a list of what each is, or of the sentences that say what is wrong.
 
 Runs in any environment that has aws-sam-translator and PyYAML; needs neither credentials nor a network.
 """
@@ -12,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from samtranslator.model.exceptions import InvalidDocumentException
 from samtranslator.translator.transform import transform
 
 PATH = Path(__file__).parents[1] / "template.yaml"
+#: Type of a resource → what `sam package` uploads for it.
+_UPLOADED = {"AWS::Serverless::Function": "CodeUri", "AWS::Serverless::LayerVersion": "ContentUri"}
 
 
 class _Loader(yaml.SafeLoader):
@@ -38,10 +43,12 @@ _Loader.add_multi_constructor("!", _spelled)
 
 
 def translated(path: Path = PATH) -> dict[str, Any]:
-    """The template without its transform; parameters stay references."""
+    """A template without its transform; parameters stay references. Raises InvalidDocumentException."""
     template = yaml.load(path.read_text("utf-8"), Loader=_Loader)  # noqa: S506 (a safe loader with more tags)
     # As `sam package` leaves it: the translator wants an address in S3, and a region.
-    template["Globals"]["Function"]["CodeUri"] = {"Bucket": "artifacts", "Key": "artifact.zip"}
+    for resource in template["Resources"].values():
+        if found := _UPLOADED.get(resource["Type"]):
+            resource["Properties"][found] = {"Bucket": "artifacts", "Key": "artifact.zip"}
     os.environ["AWS_DEFAULT_REGION"] = "eu-west-1"
     written: dict[str, Any] = transform(template, {}, _NoManagedPolicies())
     return written
@@ -54,5 +61,13 @@ class _NoManagedPolicies:
         return {}
 
 
+def _outcome(path: Path) -> dict[str, Any] | str:
+    try:
+        return translated(path)
+    except InvalidDocumentException as error:
+        return "; ".join(cause.message for cause in error.causes)
+
+
 if __name__ == "__main__":
-    json.dump(translated(), sys.stdout, indent=1)
+    paths = [Path(path) for path in sys.argv[1:]]
+    json.dump([_outcome(path) for path in paths] if paths else translated(), sys.stdout, indent=1)

@@ -66,9 +66,21 @@ def test_a_value_takes_the_place_of_a_reference_and_the_other_way_round(tmp_path
     assert (worker["MemorySize"], worker["Timeout"]) == (3008, {"Ref": "WorkerTimeout"})
 
 
+def test_a_path_of_the_app_is_found_from_where_the_template_is_written(tmp_path: Path) -> None:
+    text = "Resources: { Fonts: { Type: 'AWS::Serverless::LayerVersion', Properties: { ContentUri: layers/fonts } } }"
+    app = make(tmp_path, {"template.yaml": text, "layers/fonts/one.ttf": ""})
+    written = json.loads(write_template(app).read_text())["Resources"]["Fonts"]["Properties"]["ContentUri"]
+    assert (app.generated / written / "one.ttf").is_file()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            "Resources: { Fonts: { Type: 'A::B', Properties: { ContentUri: fonts } } }",
+            "Fonts.ContentUri: there is no fonts",
+        ),
+        ("Transform: [AWS::LanguageExtensions]", "Transform is the bundle's"),
         ("Resources: { Orders: { Properties: {} } }", "Resources.Orders has no Type"),
         ("Resources: { QueueTable: { Type: 'AWS::SQS::Queue' } }", "choose another name"),
         ("Resorces: {}", "Resorces is no section"),

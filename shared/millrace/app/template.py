@@ -7,6 +7,7 @@ a parameter's default, give a function layers, a VPC, variables, give a role pol
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ SECTIONS = ("Metadata", "Parameters", "Mappings", "Conditions", "Globals", "Reso
 #: What an app's template may say besides: the same as the bundle's.
 _HEAD = ("AWSTemplateFormatVersion", "Transform", "Description")
 FUNCTION = "AWS::Serverless::Function"
+#: Properties that name a file or folder, which SAM uploads: an app writes them from its own folder.
+_PATHS = ("CodeUri", "ContentUri", "DefinitionUri", "Location", "TemplateURL")
 
 
 class TemplateInvalid(Exception):
@@ -55,12 +58,7 @@ def read_template(path: Path) -> dict[str, Any]:
 def merged_template(app: App) -> dict[str, Any]:
     """What is deployed for an app. Raises TemplateInvalid."""
     template = read_template(bundle_root() / "template.yaml")
-    own = read_template(app.template) if app.template.exists() else {}
-    unknown = set(own) - {*SECTIONS, *_HEAD}
-    if unknown:
-        raise TemplateInvalid(
-            f"{app.template}: {', '.join(sorted(unknown))} is no section. Sections: {', '.join(SECTIONS)}."
-        )
+    own = _own_template(app, template["Transform"])
     for section in SECTIONS:
         if section in own:
             template[section] = _merged(template.get(section, {}), own[section], f"{app.template}: {section}")
@@ -70,6 +68,31 @@ def merged_template(app: App) -> dict[str, Any]:
         if resource["Type"] == FUNCTION and name in artifact_names():
             resource["Properties"]["CodeUri"] = f"artifacts/{name}"
     return template
+
+
+def _own_template(app: App, transform: str) -> dict[str, Any]:
+    """What the app adds, with its paths as SAM reads them. Raises TemplateInvalid."""
+    own = read_template(app.template) if app.template.exists() else {}
+    unknown = set(own) - {*SECTIONS, *_HEAD}
+    if unknown:
+        raise TemplateInvalid(
+            f"{app.template}: {', '.join(sorted(unknown))} is no section. Sections: {', '.join(SECTIONS)}."
+        )
+    if own.get("Transform", transform) != transform:
+        raise TemplateInvalid(f"{app.template}: Transform is the bundle's, {transform}, and can be no other.")
+    for name, resource in (own.get("Resources") or {}).items():
+        properties = resource.get("Properties") or {} if isinstance(resource, dict) else {}
+        for key in _PATHS:
+            if isinstance(properties.get(key), str) and "://" not in properties[key]:
+                properties[key] = _beside_the_artifacts(app, properties[key], f"Resources.{name}.{key}")
+    return own
+
+
+def _beside_the_artifacts(app: App, path: str, where: str) -> str:
+    """A path of the app, from the folder of the written template: SAM looks there."""
+    if not (app.root / path).exists():
+        raise TemplateInvalid(f"{app.template}: {where}: there is no {path} in {app.root}.")
+    return os.path.relpath(app.root / path, app.generated)
 
 
 def artifact_names() -> tuple[str, ...]:
