@@ -79,6 +79,13 @@ def test_no_variable_holds_a_secret(name: str) -> None:
             assert len(written) < 40, variable
 
 
+def test_no_update_of_the_stack_can_change_a_secret() -> None:
+    """CloudFormation writes a value only from SecretString or GenerateSecretString, and makes it anew for a new Name."""
+    (written,) = resources("AWS::SecretsManager::Secret").values()
+    assert set(written) == {"Name", "Description"}
+    assert written["Name"] == {"Fn::Sub": "${AWS::StackName}/webhooks"}
+
+
 @pytest.mark.parametrize("kind", ["AWS::Lambda::Permission", "AWS::SQS::QueuePolicy"])
 def test_who_may_call_is_one_source_of_this_stack(kind: str) -> None:
     for name, found in resources(kind).items():
