@@ -37,7 +37,9 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 SUFFIXES = (".py", ".json", ".yaml", ".toml", ".md", ".txt", ".in", ".millrace", ".png")
 TOP = ("functions/", "shared/", "infra/", "tests/", "events/")
 #: Written by a run, or by a reader.
-MADE = re.compile(r"\.local/|dist/|\.venv|REPORT/|reports/|s3://|NAME\.|summary\.json|rows\.jsonl|job\.(json|py)|\.in$")
+MADE = re.compile(
+    r"\.local/|\.millrace/|dist/|\.venv|REPORT/|reports/|s3://|NAME\.|summary\.json|rows\.jsonl|job\.(json|py)|\.in$"
+)
 
 
 class Code(NamedTuple):

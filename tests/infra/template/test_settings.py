@@ -80,7 +80,7 @@ def test_no_variable_holds_a_secret(name: str) -> None:
 
 
 def test_no_update_of_the_stack_can_change_a_secret() -> None:
-    """CloudFormation writes a value only from SecretString or GenerateSecretString, and makes it anew for a new Name."""
+    """CloudFormation writes a value from SecretString or GenerateSecretString only, and a new secret for a new Name."""
     (written,) = resources("AWS::SecretsManager::Secret").values()
     assert set(written) == {"Name", "Description"}
     assert written["Name"] == {"Fn::Sub": "${AWS::StackName}/webhooks"}
