@@ -15,7 +15,7 @@ from millrace.model.clock import MINUTE
 from millrace.model.errors import MillraceError, QueueFull
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Ordering, Retention
-from millrace.model.queue_state import GRANT_MINUTES, SKEW_MS
+from millrace.model.queue_state import COMMIT_WITHIN_MS, GRANT_MINUTES, SKEW_MS
 from tests.conftest import Bench
 
 
@@ -24,7 +24,7 @@ def entries(bench: Bench, queue: Queue) -> int:
 
 
 def forget_grants(bench: Bench) -> None:
-    bench.clock.forward(GRANT_MINUTES * MINUTE + SKEW_MS)
+    bench.clock.forward(GRANT_MINUTES * MINUTE + COMMIT_WITHIN_MS + SKEW_MS)
 
 
 @pytest.mark.parametrize("ordering", [Ordering.UNORDERED, Ordering.FIFO])
@@ -117,3 +117,20 @@ def test_duplicates_take_no_room(bench: Bench) -> None:
     assert sum(isinstance(a, Receipt) and a.duplicate for a in answers) == 4
     enqueue(queue, Draft(b"y", idempotency_key="other"))
     assert entries(bench, queue) == 2
+
+
+def test_a_credit_that_comes_back_ends_when_it_would_have_ended(bench: Bench) -> None:
+    """Else the sweep could count it as lost while it is still spent."""
+    queue = bench.queue()
+    cache, of = queue.runtime.credits, (queue.tenant, queue.spec)
+    old = cache.admit(*of, 1)
+    bench.clock.forward(GRANT_MINUTES * MINUTE - 1)
+    newer = cache.admit(*of, 1)
+    cache.refund(*of, old, 1)
+    again = cache.admit(*of, 1)
+    assert old.usable_until == again.usable_until < newer.usable_until
+    bench.clock.forward(1)
+    cache.refund(*of, old, 1)
+    before = queue.state(fresh=True).depth
+    cache.admit(*of, 1)
+    assert queue.state(fresh=True).depth > before, "what came back too late is not spent"

@@ -19,7 +19,7 @@ from millrace.model.clock import MINUTE
 from millrace.model.errors import QueueFull
 from millrace.model.message import DeadLetterReason, Draft
 from millrace.model.queue_spec import Retention, RetryPolicy
-from millrace.model.queue_state import GRANT_MINUTES, SKEW_MS
+from millrace.model.queue_state import COMMIT_WITHIN_MS, GRANT_MINUTES, SKEW_MS
 from millrace.stores.memory.queue import MemoryStore
 from tests.conftest import Bench
 
@@ -44,7 +44,7 @@ def entries(bench: Bench, queue: Queue) -> int:
 
 
 def forget_grants(bench: Bench) -> None:
-    bench.clock.forward(GRANT_MINUTES * MINUTE + SKEW_MS)
+    bench.clock.forward(GRANT_MINUTES * MINUTE + COMMIT_WITHIN_MS + SKEW_MS)
 
 
 def test_random_traffic_with_dying_processes_never_passes_the_limit_and_heals(bench: Bench) -> None:

@@ -9,7 +9,7 @@ from millrace.engine.enqueue import enqueue_all
 from millrace.engine.finish import ack
 from millrace.model.clock import DAY, MINUTE
 from millrace.model.message import Draft
-from millrace.model.queue_state import SKEW_MS, CounterDelta, CreditRequest, QueueState
+from millrace.model.queue_state import COMMIT_WITHIN_MS, SKEW_MS, CounterDelta, CreditRequest, QueueState
 from tests.conftest import NOON, Bench
 
 
@@ -40,7 +40,7 @@ def test_a_flood_is_seen_while_it_lasts_and_is_over_two_minutes_later(bench: Ben
 
 def test_grants_can_be_spent_until_the_end_of_the_next_minute() -> None:
     state = QueueState("t", "q", grants={1_000: 5})
-    last = 1_002 * MINUTE + SKEW_MS - 1
+    last = 1_002 * MINUTE + COMMIT_WITHIN_MS + SKEW_MS - 1
     assert [state.spendable_grants(now) for now in (1_000 * MINUTE, last, last + 1)] == [5, 5, 0]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from millrace.engine.bury import bury
-from millrace.engine.counters import book_endings
 from millrace.engine.finish import release
 from millrace.engine.queue import Queue
 from millrace.model.ids import random_token
@@ -28,21 +27,21 @@ def lost_run(before: Entry, now: int) -> Attempt | None:
 
 
 def remove_orphan(queue: Queue, entry: Entry) -> bool:
-    """Nobody can still be about to commit it: take it out and make room. Looked at twice, since it cannot be undone."""
+    """Nobody can still be about to commit it: take it out. Looked at twice, since it cannot be undone.
+
+    Its credit is not given back: an entry that was written late has none, since the sweep found it lost before. The
+    depth may stand too high until the sweep repairs it, never too low.
+    """
     message = queue.store.get_records(entry.id).message
     if message is not None and message.nonce == entry.nonce:
         release(queue, [entry])
         return False
-    epoch = queue.state().epoch
     if message is None:
         # Its sender may only be asleep: what it still commits must not be accepted without an entry.
         gone = queue.store.withdraw_entry(entry, _marker(queue, entry))
     else:
         gone = queue.store.end_entries([entry])[0]
-    if not isinstance(gone, Applied):
-        return False
-    book_endings(queue, epoch, 1)
-    return True
+    return isinstance(gone, Applied)
 
 
 def _marker(queue: Queue, entry: Entry) -> Message:

@@ -41,6 +41,7 @@ class Admission:
 
     count: int
     first_number: int = 0
+    usable_until: int = 0  #: when the credits that it spends run out: what comes back later is lost
 
 
 class Credits:
@@ -68,14 +69,15 @@ class Credits:
                 count = 0
             cache.held -= count
             cache.arrived += count
-            return Admission(count, first_number)
+            return Admission(count, first_number, cache.usable_until)
 
-    def refund(self, tenant: str, spec: QueueSpec, count: int) -> None:
-        """Take back credits spent on entries that were removed again."""
+    def refund(self, tenant: str, spec: QueueSpec, admission: Admission, count: int) -> None:
+        """Take back credits spent on entries that were removed again: each ends when it would have ended."""
         with self._lock:
             cache = self._caches.setdefault((tenant, spec.name), CreditCache())
             cache.arrived -= count
-            if self._clock() < cache.usable_until:
+            if self._clock() < admission.usable_until:
+                cache.usable_until = min(cache.usable_until, admission.usable_until)
                 cache.held += count
 
     def give_back(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from millrace.engine.credits import Admission
 from millrace.engine.drafts import Checked, check
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, MessageView, locate
@@ -17,12 +18,11 @@ from millrace.model.body import place_body
 from millrace.model.errors import MillraceError, QueueFull, StoreUnavailable
 from millrace.model.keys import WITHDRAWN, ready_place, sequence_order, waiting_place
 from millrace.model.message import Draft, Entry, Message
+from millrace.model.queue_state import COMMIT_WITHIN_MS
 from millrace.stores.interface import Applied, Refused
 
 #: An entry without its message is left alone for this long: longer than any sender can live.
 ORPHAN_GRACE_MS = 5 * 60_000
-#: A sender that took longer than this between its two writes gives up instead of committing.
-COMMIT_WITHIN_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class _Pair:
     """An entry and its message on their way into the store."""
 
     position: int
+    admission: Admission  #: of all that came with it
     entry: Entry
     message: Message
 
@@ -108,16 +109,16 @@ def _admit(
         if number < admission.count:
             order = sequence_order(admission.first_number + number) if numbered else queue.runtime.orders.next()
             try:
-                pairs.append(_pair(queue, position, item, order, now))
+                pairs.append(_Pair(position, admission, *_items(queue, item, order, now)))
             except StoreUnavailable as error:
                 answers[position] = error
-                queue.runtime.credits.refund(queue.tenant, spec, 1)
+                queue.runtime.credits.refund(queue.tenant, spec, admission, 1)
         else:
             answers[position] = QueueFull(spec.name, spec.retention.max_depth)
     return pairs
 
 
-def _pair(queue: Queue, position: int, item: Checked, order: str, now: int) -> _Pair:
+def _items(queue: Queue, item: Checked, order: str, now: int) -> tuple[Entry, Message]:
     spec, draft = queue.spec, item.draft
     ordered = spec.ordering.ordered
     place = ready_place(
@@ -161,7 +162,7 @@ def _pair(queue: Queue, position: int, item: Checked, order: str, now: int) -> _
         origin=draft.origin,
         run=draft.run,
     )
-    return _Pair(position, entry, message)
+    return entry, message
 
 
 def _put_entries(queue: Queue, pairs: list[_Pair], answers: dict[int, Receipt | MillraceError]) -> list[_Pair]:
@@ -258,4 +259,4 @@ def _withdraw(queue: Queue, pairs: list[_Pair]) -> None:
         return
     outcomes = queue.store.drop_entries([pair.entry for pair in pairs])
     gone = sum(isinstance(outcome, Applied) for outcome in outcomes)
-    queue.runtime.credits.refund(queue.tenant, queue.spec, gone)
+    queue.runtime.credits.refund(queue.tenant, queue.spec, pairs[0].admission, gone)

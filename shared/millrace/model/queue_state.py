@@ -17,6 +17,8 @@ RATE_MINUTES = 5
 GRANT_MINUTES = 2
 #: Of the messages that were done, so many are remembered: the item stays below one write unit.
 RECENT_DONE = 7
+#: A sender that took longer than this to write its entry gives up: its credit may be found lost by then.
+COMMIT_WITHIN_MS = 60_000
 #: How far two machines' clocks may differ before a credit could be spent after the sweep gave it up.
 SKEW_MS = 30_000
 
@@ -66,8 +68,8 @@ class QueueState:
     breakers: Mapping[str, BreakerState] = field(default_factory=dict)  #: target → its open circuit breaker
 
     def spendable_grants(self, now: int) -> int:
-        """Credits that somebody may still spend: at most as many as were granted lately."""
-        first = (now - SKEW_MS) // MINUTE - GRANT_MINUTES + 1
+        """Credits that somebody may still spend, or has spent on an entry that is still on its way into the table."""
+        first = (now - COMMIT_WITHIN_MS - SKEW_MS) // MINUTE - GRANT_MINUTES + 1
         return sum(count for minute, count in self.grants.items() if minute >= first)
 
     def per_minute(self, now: int) -> tuple[float, float]:

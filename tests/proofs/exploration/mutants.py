@@ -13,6 +13,9 @@ import millrace.engine.enqueue
 import millrace.engine.poll
 import millrace.engine.status
 import millrace.engine.sweep
+import millrace.model.queue_state
+from millrace.engine.clear import remove_orphan
+from millrace.engine.counters import book_endings
 from millrace.engine.status import MessageStatus
 from millrace.model.message import Entry, Message, MessageLocation, Place
 from millrace.model.queue_state import CounterDelta, QueueState
@@ -221,6 +224,24 @@ def _orphans_removed_without_a_marker(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MemoryStore, "withdraw_entry", withdraw_entry)
 
 
+def _orphans_give_credits_back(patch: pytest.MonkeyPatch) -> None:
+    """As it was: an orphan's credit is booked, though the sweep may have found it lost before."""
+
+    def booked(queue: Any, entry: Entry) -> bool:
+        epoch = queue.state().epoch
+        gone = remove_orphan(queue, entry)
+        if gone:
+            book_endings(queue, epoch, 1)
+        return gone
+
+    patch.setattr(millrace.engine.claim, "remove_orphan", booked)
+
+
+def _credits_lost_before_they_are_spent(patch: pytest.MonkeyPatch) -> None:
+    """As it was: the sweep does not wait for a sender that is slow to write its entry."""
+    patch.setattr(millrace.model.queue_state, "COMMIT_WITHIN_MS", 0)
+
+
 def _doomed_count_as_claims(patch: pytest.MonkeyPatch) -> None:
     """As it was: a poll that is full of what is to be buried hands out nothing else."""
     poll = millrace.engine.poll.poll
@@ -344,6 +365,16 @@ MUTANTS: dict[str, Mutant] = {
         "the marker in a withdrawn message's place",
         "a sender asleep past the grace",
         _orphans_removed_without_a_marker,
+    ),
+    "orphans give credits back": Mutant(
+        "an orphan's credit may be lost already",
+        "a sender asleep past the grace",
+        _orphans_give_credits_back,
+    ),
+    "credits lost before they are spent": Mutant(
+        "the sweep's wait for slow senders",
+        "a slow sender with its last credit",
+        _credits_lost_before_they_are_spent,
     ),
     "what is to be buried hides the rest": Mutant(
         "liveness: what may run is handed out",

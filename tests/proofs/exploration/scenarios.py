@@ -13,7 +13,7 @@ from typing import Any
 
 from millrace.engine.claim import Claim, claim
 from millrace.engine.dead_letters import list_dead_letters, replay
-from millrace.engine.enqueue import COMMIT_WITHIN_MS, ORPHAN_GRACE_MS, enqueue, enqueue_all
+from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
 from millrace.engine.finish import RunFailure, ack, nack, release, snooze
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.status import status
@@ -22,7 +22,7 @@ from millrace.model.clock import MINUTE
 from millrace.model.errors import MillraceError
 from millrace.model.message import Draft, Entry, Message
 from millrace.model.queue_spec import Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
-from millrace.model.queue_state import GRANT_MINUTES, SKEW_MS, BreakerState, CreditRequest
+from millrace.model.queue_state import COMMIT_WITHIN_MS, GRANT_MINUTES, SKEW_MS, BreakerState, CreditRequest
 from millrace.stores.interface import Applied, Store
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from millrace.worker.breaker import Breakers
@@ -62,6 +62,7 @@ class World:
         self.origins: Counter[str] = Counter()
         self.sent_after: dict[str, frozenset[str]] = {}  # id → what had been accepted when it was sent
         self.probes = 0  #: calls of a target while it is down
+        self.late: set[str] = set()  #: nonces of entries that were put too late to be committed
         self._numbers: dict[str, int] = {}
 
     def queue(self) -> Queue:
@@ -97,7 +98,11 @@ class World:
 
     # -- what really happened, whatever its caller was answered --
     def _watch(self, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
-        if name == "put_messages":
+        if name == "put_entries":
+            for entry, outcome in zip(arguments[0], answer, strict=True):
+                if isinstance(outcome, Applied) and self.now - entry.enqueued_at > COMMIT_WITHIN_MS:
+                    self.late.add(entry.nonce)
+        elif name == "put_messages":
             for message, outcome in zip(arguments[0], answer, strict=True):
                 if isinstance(outcome, Applied) and self.committed.get(message.id) != message.nonce:
                     assert self._has_entry(message), "a message was committed without its entry"
@@ -150,9 +155,8 @@ class World:
             assert held <= depth, f"{held} entries, but the counter says {depth}"
 
     def _is_given_up(self, entry: Entry) -> bool:
-        """Its sender slept between its credit and this entry, and takes it back: it is never committed."""
-        uncommitted = self.committed.get(entry.id) != entry.nonce
-        return uncommitted and self.now - entry.enqueued_at > COMMIT_WITHIN_MS
+        """Its sender slept between its credit and this entry: the credit may be found lost, the entry never runs."""
+        return entry.nonce in self.late and self.committed.get(entry.id) != entry.nonce
 
     def start(self, queue: Queue, held: Claim) -> bool:
         """A worker begins to run a message: everything that must hold just then."""
@@ -179,8 +183,8 @@ class World:
             assert self.ended[key] or self.buried[key], "a message started before an earlier one had ended"
 
     # -- actors --
-    def sender(self, key: str | None, count: int = 1) -> Callable[[], None]:
-        queue = self.queue()
+    def sender(self, key: str | None, count: int = 1, queue: Queue | None = None) -> Callable[[], None]:
+        queue = queue or self.queue()
 
         def work() -> None:
             for _ in range(count):
@@ -325,7 +329,7 @@ class World:
             if not any(self.real.read_lane(pk, "", "~", 1).items for pk in queue.partitions()):
                 break
             self.now += LEASE_MS
-        self.now += GRANT_MINUTES * MINUTE + SKEW_MS
+        self.now += GRANT_MINUTES * MINUTE + COMMIT_WITHIN_MS + SKEW_MS
         sweep(queue)
         for message_id in self.accepted:
             key = (message_id, self.committed.get(message_id, ""))
@@ -418,7 +422,7 @@ def _mended(world: World) -> list[tuple[str, Callable[[], None]]]:
     """A process died with credits; the sweep finds them while others send and finish."""
     _prepared(world, Draft(b"a"), Draft(b"b"))
     world.real.take_credits(world.tenant, "Jobs", CreditRequest(3, world.spec.retention.max_depth, world.now))
-    world.now += GRANT_MINUTES * MINUTE + SKEW_MS
+    world.now += GRANT_MINUTES * MINUTE + COMMIT_WITHIN_MS + SKEW_MS
     return [
         ("worker", world.worker("w", limit=2)),
         ("sweep", world.sweeper()),
@@ -453,6 +457,19 @@ def _asleep(world: World) -> list[tuple[str, Callable[[], None]]]:
     ]
 
 
+def _slow(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """A credit is about to run out when its holder spends it, slowly; the sweep comes meanwhile."""
+    queue = world.queue()
+    world.sender(None, 2, queue)()  # the second takes two credits
+    world.worker("w", limit=2)()
+    world.now += GRANT_MINUTES * MINUTE - 1_000
+    return [
+        ("sender", world.sender(None, queue=queue)),
+        ("time", world.time(45_000)),
+        ("sweep", world.sweeper()),
+    ]
+
+
 def _beside_the_doomed(world: World) -> list[tuple[str, Callable[[], None]]]:
     """A message that has grown too old lies in front of a healthy one."""
     _prepared(world, Draft(b"old"))
@@ -472,6 +489,7 @@ def _probed(world: World) -> list[tuple[str, Callable[[], None]]]:
 SCENARIOS: dict[str, Scenario] = {
     "three workers and one probe of a target": _scenario(_probed),
     "a sender asleep past the grace": _scenario(_asleep),
+    "a slow sender with its last credit": _scenario(_slow),
     "a healthy message behind a doomed one": _scenario(_beside_the_doomed, retention=Retention(max_age_seconds=3_600)),
     "two senders of one key, and a worker": _scenario(_same_key),
     "a key sent again after its window": _scenario(_window_over, idempotency=Idempotency(window_seconds=1)),
