@@ -53,6 +53,7 @@ def _log(served: Served) -> None:
         "status": served.response.status,
         "reason": served.reason,
     }
+    said["error_type"] = getattr(served.error, "cause", "")  # what a command raised
     said["problem"] = getattr(served.error, "problem", "")  # what an operator must set, where a secret is missing
     extra = {name: value for name, value in said.items() if value}
     if served.error is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from millrace.cli.printing import print_exports, print_facts, print_table
+from millrace.cli.printing import plain, print_exports, print_facts, print_json, print_table
 
 
 def test_a_table_shows_markup_and_control_characters_as_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,3 +25,18 @@ def test_facts_are_shown_as_people_read_them(capsys: pytest.CaptureFixture[str])
 def test_exports_keep_a_senders_text_inside_quotes(capsys: pytest.CaptureFixture[str]) -> None:
     print_exports({"CORRELATION_ID": "x'; rm -rf $HOME"}, err=False)
     assert capsys.readouterr().out == "export MILLRACE_CORRELATION_ID='x'\"'\"'; rm -rf $HOME'\n"
+
+
+ESCAPES = "w\x1b[2J\x9b31m\x07\u202e\x7f"
+
+
+def test_what_a_terminal_would_obey_is_neutralised_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    document = {"owner": ESCAPES, "list": [ESCAPES], "map": {"error": ESCAPES}}
+    print_facts(document)
+    print_table(tuple(document), [document])
+    print_json(document)
+    shown = capsys.readouterr().out
+    assert not set(ESCAPES[1:2] + "\x9b\x07\u202e\x7f") & set(shown)
+    assert plain(ESCAPES) == "w?[2J?31m???"
+    print_json(document)
+    assert json.loads(capsys.readouterr().out) == document

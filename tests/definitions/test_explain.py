@@ -45,3 +45,12 @@ def test_limits_name_order_depth_filter_and_destinations() -> None:
     assert said["at most"] == "50,000 unfinished messages, then 503"
     assert said["only if"].startswith('headers["x-github-event"] in')
     assert said["goes to"].startswith("command Deployment.RecordEvent with event, repository")
+
+
+def test_headers_that_nobody_signs_are_marked() -> None:
+    definitions = load("infra/definitions.json")
+    said = list(limits(definitions.queue("RepositoryEvents"), definitions.webhooks_of("RepositoryEvents")))
+    marked = [sentence for name, sentence in said if name == "not signed"]
+    assert marked == [
+        "the header x-github-event, read by filter, event: github (webhook GitHub) does not sign it",
+    ]

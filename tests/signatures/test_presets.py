@@ -66,3 +66,19 @@ def test_presets_say_how_each_provider_takes_an_answer() -> None:
     assert facts["github"].redelivers is False
     assert {fact.success_status for fact in facts.values()} <= {200, 202, 204}
     assert {name for name, fact in facts.items() if fact.overload_status != 503} == {"pagerduty"}
+
+
+def test_no_tolerance_loses_a_providers_own_retries() -> None:
+    """Linear and Zoom send the first time again with every retry, the last one hours later."""
+    documented = {name: row for name, row in PRESETS.items() if row.timed and row.facts.retries_within_seconds}
+    assert set(documented) >= {"linear", "zoom"}
+    for row in documented.values():
+        assert row.tolerance_seconds is not None
+        assert row.facts.retries_within_seconds is not None
+        assert row.tolerance_seconds >= row.facts.retries_within_seconds
+
+
+def test_a_header_that_is_anybodys_names_no_provider() -> None:
+    """GoCardless signs the body in hex in a header of the standard's name."""
+    assert scheme_from({"header": "Webhook-Signature"}) == generic("webhook-signature")
+    assert scheme_from({"header": "Shopify-Hmac-Sha256"}) == preset("shopify")

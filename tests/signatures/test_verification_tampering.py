@@ -148,10 +148,11 @@ def test_time_is_refused_on_both_sides_of_the_tolerance(scheme: Scheme) -> None:
     signed_at = NOW // unit * unit
     assert scheme.tolerance_seconds is not None
     reach = scheme.tolerance_seconds * 1000
+    ahead = min(reach, 300_000)
     request = delivery(scheme, now=signed_at)
-    for now in (signed_at - reach, signed_at, signed_at + reach):
+    for now in (signed_at - ahead, signed_at, signed_at + reach):
         assert verify(scheme, request, [secret_of(scheme)], now).signed_at_ms == signed_at
-    for now in (signed_at - reach - 1, signed_at + reach + 1, 0, signed_at * 1000):
+    for now in (signed_at - ahead - 1, signed_at + reach + 1, 0, signed_at * 1000):
         assert refusal(scheme, request, now=now) is RefusalReason.TIMESTAMP_OUTSIDE_TOLERANCE
 
 

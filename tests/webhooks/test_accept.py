@@ -110,12 +110,13 @@ def test_repeat_of_a_dead_letter_says_so_and_is_not_queued_again(gate: Gate) -> 
     assert (again.status, again.json["queued"], again.json["status"]) == (200, False, "dead")
 
 
-def test_unsigned_delivery_id_counts_only_with_the_body(gate: Gate) -> None:
+def test_a_captured_delivery_under_another_unsigned_id_is_a_repeat(gate: Gate) -> None:
     first = gate.send("GitHub", PUSH, headers=GITHUB)
-    same = gate.send("GitHub", PUSH, headers=GITHUB)
+    same = gate.send("GitHub", PUSH, headers={**GITHUB, "x-github-delivery": "made-up"})
     other = gate.send("GitHub", PUSH.replace(b"main", b"next"), headers=GITHUB)
+    assert same.json["duplicate"] is True
     assert same.json["message_id"] == first.json["message_id"] != other.json["message_id"]
-    assert first.json["idempotency_key"].startswith("github:id:72d3162e-cc78-11e3-81ab-4c9367dc0958:sha256:")
+    assert first.json["idempotency_key"].startswith("github:sha256:")
 
 
 def test_key_of_the_definition_falls_back_to_the_delivery_id(gate: Gate) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from millrace.definitions import Definitions
-from millrace.signatures import PRESETS, WebhookRequest
-from tests.webhooks.gate import DOMAIN, OLD_SECRET, SECRET, Gate, endpoints, signed, v2, with_headers
+from millrace.engine.claim import claim
+from millrace.model.body import read_body
+from millrace.signatures import PRESETS, Headers, WebhookRequest
+from tests.webhooks.gate import DOMAIN, OLD_SECRET, SECRET, Gate, endpoints, signed, v1, v2, with_headers
 
 ENDPOINTS = {
     "github": "GitHub", "pagerduty": "PagerDuty", "stripe": "Stripe", "slack": "Slack", "zoom": "Zoom",
@@ -122,3 +124,81 @@ def test_verify_token_outside_its_window_answers_nothing(gate: Gate) -> None:
 
     query = "hub.mode=subscribe&hub.verify_token=mill-race-token&hub.challenge=1"
     assert _with_window(gate, "Meta", retire).call(_get("Meta", query)).status == 500
+
+
+@pytest.mark.parametrize(("endpoint", "hours"), [("Linear", 7), ("Zoom", 1.4)])
+def test_a_retry_with_the_first_time_is_taken_or_known_hours_later(gate: Gate, endpoint: str, hours: float) -> None:
+    first = signed(endpoint, BODY, gate.now() - int(hours * 3_600_000))
+    taken, again = gate.call(v2(first)), gate.call(v2(with_headers(first, {"linear-delivery": "made-up"})))
+    assert (taken.status, again.status) == (200, 200)
+    assert again.json["message_id"] == taken.json["message_id"]
+
+
+def test_slack_forms_are_answered_with_nothing_that_a_person_would_read(gate: Gate) -> None:
+    command = gate.send("Slack", b"command=%2Fdeploy&text=now&trigger_id=13345224609.8534564800", headers=FORM)
+    assert (command.status, command.text) == (200, "")
+    event = gate.send("Slack", b'{"type": "event_callback", "event_id": "Ev1"}')
+    assert event.json["queued"] is True
+    assert len(claim(gate.queue("Events"), owner="w", limit=10).claims) == 2
+
+
+def twilio_get(query: str) -> WebhookRequest:
+    """Twilio's GET: its fields are the query, and the address with it is what is signed."""
+    from millrace.signatures import Secret
+    from millrace.signatures.signing import sign
+
+    url = f"https://{DOMAIN}/hook/Twilio?{query}"
+    scheme = PRESETS["twilio"]
+    return WebhookRequest.build("GET", url, sign(scheme, Secret("current", SECRET), b"", 0, url=url), b"")
+
+
+def test_twilio_may_send_its_fields_by_get(gate: Gate) -> None:
+    request = twilio_get("MessageSid=SM1&Body=two%20words")
+    assert gate.call(v2(request)).status == 204
+    queue = gate.queue("Events")
+    (held,) = claim(queue, owner="w", limit=1).claims
+    assert read_body(held.message.body, queue.runtime.blobs) == b"MessageSid=SM1&Body=two%20words"
+    assert held.message.content_type == "application/x-www-form-urlencoded"
+    altered = replace(request, url=request.url.replace("SM1", "SM2"), query=request.query.replace("SM1", "SM2"))
+    assert gate.call(v2(altered)).status == 401
+    assert gate.call(v2(WebhookRequest.build("GET", f"https://{DOMAIN}/hook/Twilio?a=1"))).status == 401
+
+
+@pytest.mark.parametrize("spelling", ["Body=two%20words&a=1", "Body=two+words&a=1"])
+def test_a_rest_api_tells_no_spelling_of_a_space_so_both_are_tried(gate: Gate, spelling: str) -> None:
+    event = v1(twilio_get(spelling))
+    event["requestContext"]["path"] = "/hook/Twilio"
+    event["multiValueQueryStringParameters"] = {"Body": ["two words"], "a": ["1"]}
+    assert gate.call(event).status == 204
+    event["multiValueQueryStringParameters"] = {"Body": ["three words"], "a": ["1"]}
+    assert gate.call(event).status == 401
+
+
+@pytest.mark.parametrize(
+    ("public", "signed_url", "called"),
+    [
+        ("https://p.example/in?team=blue", "https://p.example/in?team=blue", ""),
+        ("https://p.example/in?team=blue", "https://p.example/in?team=blue", "team=blue"),
+        ("https://p.example/in?team=blue", "https://p.example/in?team=blue&x=1", "x=1"),
+        ("https://p.example/in?team=blue", "https://p.example/in?team=blue&x=1", "team=blue&x=1"),
+        ("https://p.example/{tenant}/in", "https://p.example/acme/in?x=1", "x=1"),
+    ],
+)
+def test_a_public_url_may_have_a_query_and_a_tenant(gate: Gate, public: str, signed_url: str, called: str) -> None:
+    from millrace.signatures import Secret
+    from millrace.signatures.signing import deliver
+
+    def change(webhook: Any) -> None:
+        webhook["public_url"] = public
+
+    request = deliver(PRESETS["twilio"], Secret("current", SECRET), signed_url, b"a=1", 0, headers=FORM)
+    arrived = replace(request, path="/hook/acme/Twilio", query=called, url=f"https://{DOMAIN}/x?{called}")
+    assert _with_window(gate, "Twilio", change).call(v2(arrived)).status == 204
+    assert gate.call(v2(replace(arrived, query="x=2"))).status == 401
+
+
+def test_shopifys_new_header_is_believed_like_the_old_one(gate: Gate) -> None:
+    old = signed("Shopify", BODY, gate.now())
+    renamed = Headers({"shopify-hmac-sha256": old.headers.one("x-shopify-hmac-sha256"), "shopify-topic": "orders/paid"})
+    assert gate.call(v2(replace(old, headers=renamed))).status == 202
+    assert gate.call(v2(replace(old, headers=renamed, body=BODY + b" "))).status == 401

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from millrace.webhooks.sync_commands import CommandFailed
 from tests.webhooks.gate import Gate, open_gate
 
@@ -25,13 +27,15 @@ def test_webhook_without_a_queue_answers_with_what_its_command_gave(gate: Gate) 
     assert calls == [("Incident.CreateIncident", {"title": "High water"}, answer.headers["X-Correlation-Id"])]
 
 
-def test_command_that_raises_is_a_500_that_tells_nothing(gate: Gate) -> None:
+def test_command_that_raises_is_a_500_that_tells_nothing(gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
     def run(*_: Any) -> Any:
         raise ValueError("the database password is hunter2")
 
     answer = _at_once(gate, run).send("AtOnce", b'{"title": "High water"}')
     assert (answer.status, answer.json["code"]) == (500, "internal")
     assert "hunter2" not in answer.text
+    assert "hunter2" not in caplog.text
+    assert [vars(record)["error_type"] for record in caplog.records] == ["ValueError"]
 
 
 def test_command_that_nobody_registered_is_a_500(gate: Gate) -> None:

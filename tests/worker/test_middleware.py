@@ -45,14 +45,16 @@ def test_a_failed_run_is_logged_with_its_fields_and_without_its_body(
     receipt = put(queue, b'{"card":"4111"}', correlation_id="corr-5")
 
     def fail(_context: Context) -> None:
-        raise ValueError("broken")
+        raise ValueError("broken for card 4222")
 
     with caplog.at_level(logging.INFO, logger="millrace.worker"):
         drain(queue, fail, middleware=(logging_middleware,))
     (record,) = [record for record in caplog.records if getattr(record, "action", "") == "run_failed"]
     assert vars(record)["message_id"] == receipt.message_id
     assert (vars(record)["attempt"], vars(record)["correlation_id"], vars(record)["queue"]) == (1, "corr-5", "Jobs")
+    assert vars(record)["error_type"] == "ValueError"
     assert "4111" not in str(vars(record))
+    assert "4222" not in str(vars(record))
 
 
 def test_a_control_is_no_warning(memory_bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
@@ -60,11 +62,12 @@ def test_a_control_is_no_warning(memory_bench: Bench, caplog: pytest.LogCaptureF
     put(queue)
 
     def refuse(_context: Context) -> None:
-        raise Reject("no")
+        raise Reject("no such card 4333")
 
     with caplog.at_level(logging.INFO, logger="millrace.worker"):
         drain(queue, refuse, middleware=(logging_middleware,))
     assert [record.levelname for record in caplog.records] == ["INFO"]
+    assert "4333" not in str(vars(caplog.records[0]))
 
 
 def test_each_run_is_a_subsegment_below_the_invocations(memory_bench: Bench) -> None:

@@ -148,12 +148,13 @@ def explain_command(queue: str, compiled: Path | None) -> None:
     from millrace.model.errors import MillraceError
 
     try:
-        definition = load(compiled or _text_of(this_app())).queue(queue)
+        definitions = load(compiled or _text_of(this_app()))
+        definition = definitions.queue(queue)
     except MillraceError as exc:
         raise click.ClickException(str(exc)) from exc
     console = Console(highlight=False)
     promises = Table(title=f"{definition.name} ({definition.app})", show_header=False, title_justify="left")
-    for name, sentence in limits(definition):
+    for name, sentence in limits(definition, definitions.webhooks_of(queue)):
         promises.add_row(name, sentence)
     console.print(promises, markup=False)
     delivery = definition.spec.delivery

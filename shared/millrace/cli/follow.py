@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from millrace.cli.connection import CliError, Exit
+from millrace.cli.printing import plain
 
 if TYPE_CHECKING:
     from millrace.client import Client
@@ -37,7 +38,8 @@ def follow(
             seen, pause = state, FIRST_LOOK_S
             shown = click.style(f"{found['status']:9}", fg=COLOURS.get(found["status"]))
             click.echo(
-                f"{time.strftime('%H:%M:%S')} {clock() - began:7.2f} s  {shown} {_details(found)}".rstrip(), err=True
+                f"{time.strftime('%H:%M:%S')} {clock() - began:7.2f} s  {shown} {plain(_details(found))}".rstrip(),
+                err=True,
             )
         if found["status"] in ENDS:
             return found, ENDS[found["status"]]

@@ -16,7 +16,7 @@ import click
 from millrace.cli.connection import ApiConnection, CliError, Exit, remote
 from millrace.cli.follow import follow
 from millrace.cli.moments import duration, moment
-from millrace.cli.printing import print_exports, print_facts, print_json, print_unset
+from millrace.cli.printing import plain, print_exports, print_facts, print_json, print_unset
 
 if TYPE_CHECKING:
     from millrace.client import Client
@@ -244,7 +244,8 @@ def status_command(connection: ApiConnection, queue: str, message_id: str, *, fo
     del found["timeline"]
     print_facts({**found, **{name: entry[name] for name in ("attempts", "owner", "due_at") if entry.get(name)}})
     for attempt in history:
-        click.echo(f"  attempt {attempt['number']} by {attempt['owner']}: {attempt['error_type']} {attempt['error']}")
+        line = f"attempt {attempt['number']} by {attempt['owner']}: {attempt['error_type']} {attempt['error']}"
+        click.echo(f"  {plain(line)}")
 
 
 def _say(connection: ApiConnection, facts: dict[str, Any]) -> None:

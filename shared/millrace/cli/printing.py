@@ -26,7 +26,9 @@ COLOURS = {
 
 
 def print_json(document: Any) -> None:
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+    """A document as JSON; what a terminal would obey is escaped, so that the text stays the same for programs."""
+    text = json.dumps(document, indent=2, ensure_ascii=False, default=str)
+    click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
 def table_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], title: str = "") -> Table:
@@ -72,9 +74,13 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.1f}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "-"
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value)
-    return "".join(character if character.isprintable() or character == "\n" else "?" for character in text)
+        return plain(", ".join(map(str, value))) or "-"
+    return plain(json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value))
+
+
+def plain(text: object) -> str:
+    """Text of others without anything that a terminal would obey."""
+    return "".join(character if character.isprintable() or character == "\n" else "?" for character in str(text))
 
 
 def print_unset(names: Iterable[str]) -> None:

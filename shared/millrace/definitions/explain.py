@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from millrace.definitions.model import NO_KEY, QueueDefinition
+from millrace.definitions.model import NO_KEY, QueueDefinition, WebhookDefinition
+from millrace.definitions.unsigned import readers_of, unsigned_headers
 from millrace.model.queue_spec import PRIORITIES, Jitter, Ordering, QueueSpec, RetryPolicy
+from millrace.signatures.presets import scheme_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,8 @@ def timetable(delivery: RetryPolicy) -> list[PlannedAttempt]:
     return attempts
 
 
-def limits(queue: QueueDefinition) -> Iterator[tuple[str, str]]:
-    """The promises of a queue, as name and sentence."""
+def limits(queue: QueueDefinition, webhooks: Iterable[WebhookDefinition] = ()) -> Iterator[tuple[str, str]]:
+    """The promises of a queue, as name and sentence; with its webhooks also what they believe without proof."""
     spec = queue.spec
     yield "takes", _type(queue)
     yield "order", _order(queue)
@@ -53,6 +55,22 @@ def limits(queue: QueueDefinition) -> Iterator[tuple[str, str]]:
         yield "goes to", f"{target.kind} {target.name} with {fields}"
     if not queue.targets:
         yield "goes to", "whoever dequeues it over the API, or replays it"
+    for webhook in webhooks:
+        yield from _unsigned(queue, webhook)
+
+
+def _unsigned(queue: QueueDefinition, webhook: WebhookDefinition) -> Iterator[tuple[str, str]]:
+    settings = webhook.signature_settings
+    if settings is None:
+        yield "not signed", f"anything: the webhook {webhook.name} lets anybody call"
+        return
+    scheme = scheme_from(settings)
+    for header, names in unsigned_headers(scheme, readers_of(queue)).items():
+        where = ", ".join(dict.fromkeys(names))
+        yield (
+            "not signed",
+            f"the header {header}, read by {where}: {scheme.name} (webhook {webhook.name}) does not sign it",
+        )
 
 
 def _type(queue: QueueDefinition) -> str:

@@ -63,6 +63,10 @@ class Definitions:
             built = self._built_queues[name] = _build(name, self._queues[name], read_queue)
         return built
 
+    def webhooks_of(self, queue: str) -> list[WebhookDefinition]:
+        """The webhooks that feed a queue."""
+        return [self.webhook(name) for name, written in self._webhooks.items() if written["queue"] == queue]
+
     def webhook(self, name: str) -> WebhookDefinition:
         """One webhook. Raises NotFound."""
         built = self._built_webhooks.get(name)

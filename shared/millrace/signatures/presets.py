@@ -15,6 +15,30 @@ DEFAULT_TOLERANCE_SECONDS = 300
 _WEBHOOK = Names("webhook-signature", "webhook-timestamp", "webhook-id")
 _SVIX = Names("svix-signature", "svix-timestamp", "svix-id")
 
+#: Shopify's topics whose bodies are the same resource, so that two of one action can be the same bytes.
+_SHOPIFY_TOPICS = frozenset(
+    f"{resource}/{action}"
+    for resource, actions in {
+        "orders": "create delete updated edited paid cancelled fulfilled partially_fulfilled",
+        "draft_orders": "create delete update",
+        "products": "create delete update",
+        "customers": "create delete update enable disable",
+        "checkouts": "create delete update",
+        "carts": "create update",
+        "collections": "create delete update",
+        "fulfillments": "create update",
+        "inventory_items": "create delete update",
+        "inventory_levels": "connect disconnect update",
+        "locations": "create delete update activate deactivate",
+        "themes": "create delete update publish",
+        "refunds": "create",
+        "order_transactions": "create",
+        "app": "uninstalled",
+        "shop": "update",
+    }.items()
+    for action in actions.split()
+)
+
 _ROWS = (
     Scheme(
         "standard_webhooks",
@@ -72,6 +96,8 @@ _ROWS = (
         challenge=ChallengeKind.SLACK,
         facts=Facts(
             answer_within_seconds=3,
+            # What a slash command or a button is answered, its user reads.
+            empty_answer_to_forms=True,
             event_headers=("x-slack-request-timestamp", "x-slack-retry-num", "x-slack-retry-reason"),
         ),
     ),
@@ -85,19 +111,18 @@ _ROWS = (
     ),
     Scheme(
         "shopify",
-        (Names("x-shopify-hmac-sha256"),),
+        (Names("x-shopify-hmac-sha256"), Names("shopify-hmac-sha256")),
         encoding="base64",
-        # One action of a merchant sends several topics under one event id, often with the same body.
-        id_headers=("x-shopify-event-id", "x-shopify-topic"),
+        id_headers=("x-shopify-event-id",),
+        # One action of a merchant sends several topics, often with the same body.
+        kind_headers=("x-shopify-topic", "shopify-topic"),
+        kinds=_SHOPIFY_TOPICS,
         facts=Facts(
             answer_within_seconds=5,
-            event_headers=(
-                "x-shopify-topic",
-                "x-shopify-event-id",
-                "x-shopify-webhook-id",
-                "x-shopify-shop-domain",
-                "x-shopify-api-version",
-                "x-shopify-triggered-at",
+            event_headers=tuple(
+                f"{prefix}shopify-{name}"
+                for prefix in ("x-", "")
+                for name in ("topic", "event-id", "webhook-id", "shop-domain", "api-version", "triggered-at")
             ),
         ),
     ),
@@ -117,11 +142,13 @@ _ROWS = (
         (Names("x-zm-signature", "x-zm-request-timestamp"),),
         prefix="v0=",
         template="v0:{timestamp}:{body}",
-        tolerance_seconds=300,
+        # Retries carry the first time: 5, 20 and 60 minutes after each other.
+        tolerance_seconds=7_200,
         challenge=ChallengeKind.ZOOM,
         facts=Facts(
             success_status=200,
             answer_within_seconds=3,
+            retries_within_seconds=5_100,
             event_headers=("x-zm-request-timestamp", "x-zm-trackingid"),
         ),
     ),
@@ -130,9 +157,15 @@ _ROWS = (
         (Names("linear-signature"),),
         clock=TimestampFormat.MILLISECONDS,
         timestamp_field="webhookTimestamp",
-        tolerance_seconds=60,
+        # Retries carry the first time: 1 minute, 1 hour and 6 hours after each other.
+        tolerance_seconds=28_800,
         id_headers=("linear-delivery",),
-        facts=Facts(success_status=200, answer_within_seconds=5, event_headers=("linear-delivery", "linear-event")),
+        facts=Facts(
+            success_status=200,
+            answer_within_seconds=5,
+            retries_within_seconds=25_260,
+            event_headers=("linear-delivery", "linear-event"),
+        ),
     ),
     Scheme(
         "square",
@@ -187,6 +220,9 @@ _ROWS = (
     ),
 )
 
+#: Headers that several providers sign in, each in its own way.
+_ANYBODYS = frozenset({"webhook-signature"})
+
 PRESETS: Mapping[str, Scheme] = {row.name: row for row in _ROWS}
 
 #: What a definition may say beyond the header, and where only some words will do, which.
@@ -213,7 +249,11 @@ def preset(name: str) -> Scheme:
 
 
 def for_header(header: str) -> Scheme | None:
-    """The provider that signs in this header; GitHub for the one that it shares with Meta."""
+    """The provider that signs in this header, where its name alone says whose it is: that of GitHub is Meta's too,
+    signed the same way; `Webhook-Signature` is anybody's.
+    """
+    if header.lower() in _ANYBODYS:
+        return None
     return next((row for row in _ROWS if any(n.signature == header.lower() for n in row.names)), None)
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 #: Longest header value that any scheme needs; longer ones are not worth splitting.
 MAX_HEADER_CHARACTERS = 4096
 
+FORM_TYPE = "application/x-www-form-urlencoded"
+
 _UNREAD = object()
 
 #: Kept of every request.
@@ -86,6 +88,7 @@ class WebhookRequest:
     headers: Headers
     body: bytes = field(repr=False)
     source_ip: str = ""
+    other_urls: tuple[str, ...] = field(default=(), repr=False)  #: the same address in other spellings, any signed
     _document: list[Any] = field(default_factory=lambda: [_UNREAD], init=False, repr=False, compare=False)
 
     @classmethod
@@ -119,6 +122,11 @@ class WebhookRequest:
         except ValueError:
             return {}
         return found if isinstance(found, dict) else {}
+
+    @property
+    def is_form(self) -> bool:
+        sent = self.headers.all("content-type")
+        return len(sent) == 1 and sent[0].partition(";")[0].strip().lower() == FORM_TYPE
 
     def parameter(self, name: str) -> str | None:
         """A query parameter sent exactly once, decoded; None where it is missing or repeated."""

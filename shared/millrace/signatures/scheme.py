@@ -20,8 +20,9 @@ from millrace.signatures.request import WebhookRequest
 Algorithm = Literal["sha1", "sha256", "sha512"]
 Encoding = Literal["hex", "hex_upper", "base64"]
 
-FORM_TYPE = "application/x-www-form-urlencoded"
 _MAX_FORM_FIELDS = 2_000
+#: How far ahead of our clock a signed time may be, whatever the tolerance for old ones.
+MAX_AHEAD_SECONDS = 300
 _FIELDS = frozenset({"id", "timestamp", "url", "body"})
 
 
@@ -82,6 +83,8 @@ class Facts:
     answer_within_seconds: float | None = None  #: later counts as failed; None where nothing is documented
     redelivers: bool = True  #: tries again by itself after a failure
     event_headers: tuple[str, ...] = ()  #: worth keeping with the message; never a signature
+    retries_within_seconds: int | None = None  #: its last retry comes so long after the first; None: not documented
+    empty_answer_to_forms: bool = False  #: shows the body of an answer to a person: a form gets 200 with none
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,11 @@ class Scheme:
     form: Form = Form.TEMPLATE
     clock: TimestampFormat = TimestampFormat.SECONDS
     timestamp_field: str = ""  #: the timestamp is this field of the signed JSON body
-    tolerance_seconds: int | None = None  #: None: the provider signs no time
+    tolerance_seconds: int | None = None  #: how old a signed time may be; None: the provider signs no time
     standard_keys: bool = False  #: secrets are `whsec_` or `whpk_`
-    id_headers: tuple[str, ...] = ()  #: together they name a delivery; not signed unless the template has {id}
+    id_headers: tuple[str, ...] = ()  #: name a delivery for people; no key, unless the template has {id}
+    kind_headers: tuple[str, ...] = ()  #: say what an event is, where the same bytes are sent as several; not signed
+    kinds: frozenset[str] = frozenset()  #: what they may say; nothing else makes another event of the same bytes
     id_field: str = ""  #: dotted path of the delivery's id in the signed JSON body
     challenge: ChallengeKind | None = None
     facts: Facts = Facts()
@@ -128,6 +133,25 @@ class Scheme:
     def timed(self) -> bool:
         return self.tolerance_seconds is not None
 
+    @property
+    def replay_seconds(self) -> int | None:
+        """For how long one delivery verifies, so for how long repeats of it must be known; None: for ever."""
+        if self.tolerance_seconds is None:
+            return None
+        return self.tolerance_seconds + self.ahead_seconds
+
+    @property
+    def ahead_seconds(self) -> int:
+        return min(self.tolerance_seconds or 0, MAX_AHEAD_SECONDS)
+
+    @property
+    def signed_headers(self) -> frozenset[str]:
+        """The headers that a signature covers; every other one can be changed on the way."""
+        fields = {name for _, name in self.parts}
+        stamps = {names.timestamp for names in self.names} if "timestamp" in fields else set()
+        ids = {names.id for names in self.names} if "id" in fields else set()
+        return frozenset(stamps | ids) - {""}
+
 
 def _split(template: str) -> tuple[tuple[bytes, str], ...]:
     """Each literal of a template with the field that follows it; the empty field where none does."""
@@ -141,19 +165,23 @@ def _split(template: str) -> tuple[tuple[bytes, str], ...]:
 
 
 def messages(scheme: Scheme, request: WebhookRequest, timestamp: str, delivery_id: str) -> tuple[bytes, ...]:
-    """Every byte string that a right signature of this request may cover; one, except for Twilio's ports.
+    """Every byte string that a right signature of this request may cover: one for each spelling of a signed URL.
 
     Raises SignatureInvalid where the request cannot have been signed at all.
     """
     if scheme.form is Form.TWILIO:
         return _twilio(request)
-    filled = {"id": delivery_id, "timestamp": timestamp, "url": request.url}
+    urls = (request.url, *request.other_urls) if "{url}" in scheme.template else ("",)
+    return tuple(_filled(scheme, request.body, {"id": delivery_id, "timestamp": timestamp, "url": url}) for url in urls)
+
+
+def _filled(scheme: Scheme, body: bytes, texts: dict[str, str]) -> bytes:
     pieces: list[bytes] = []
     for literal, name in scheme.parts:
         pieces.append(literal)
         if name:
-            pieces.append(request.body if name == "body" else encoded(filled[name]))
-    return (b"".join(pieces),)
+            pieces.append(body if name == "body" else encoded(texts[name]))
+    return b"".join(pieces)
 
 
 def digest(scheme: Scheme, key: bytes, message: bytes) -> bytes:
@@ -195,7 +223,8 @@ def _twilio(request: WebhookRequest) -> tuple[bytes, ...]:
         fields = b""
     else:
         raise SignatureInvalid(RefusalReason.MISMATCH)
-    return tuple(encoded(url) + fields for url in _with_and_without_port(request.url))
+    addresses = (request.url, *request.other_urls)
+    return tuple(encoded(url) + fields for address in addresses for url in _with_and_without_port(address))
 
 
 def _form_fields(request: WebhookRequest) -> bytes:
@@ -203,8 +232,7 @@ def _form_fields(request: WebhookRequest) -> bytes:
 
     if not request.body:
         return b""
-    content_type = request.headers.one("content-type").partition(";")[0].strip().lower()
-    if content_type != FORM_TYPE:
+    if not request.is_form:
         raise SignatureInvalid(RefusalReason.MALFORMED)
     try:
         text = request.body.decode("utf-8")

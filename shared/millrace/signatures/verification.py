@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from millrace.signatures.challenges import could_be_crc_token
 from millrace.signatures.errors import ConfigurationMissing, RefusalReason, SignatureInvalid
@@ -35,6 +35,7 @@ class Verified:
     signed_at_ms: int | None  #: the provider's own clock; None where it signs no time
     delivery_id: str | None  #: the provider's name for this delivery
     delivery_id_signed: bool  #: False: anyone on the way may have changed the id
+    content: str = field(repr=False)  #: SHA-256 of what was signed; of the body, where a time is signed with it
 
     @property
     def secret_name(self) -> str:
@@ -66,26 +67,26 @@ def verify(scheme: Scheme, request: WebhookRequest, secrets: Sequence[Secret], n
         _demand_near(scheme, signed_at, now_ms)
     if scheme.challenge is ChallengeKind.X and could_be_crc_token(request.body):
         raise SignatureInvalid(RefusalReason.MALFORMED)
-    secret = _matching(scheme, claim, messages(scheme, request, claim.timestamp, claim.delivery_id), secrets, now_ms)
+    covered = messages(scheme, request, claim.timestamp, claim.delivery_id)
+    secret, message = _matching(scheme, claim, covered, secrets, now_ms)
     if scheme.timestamp_field:
         signed_at = _body_clock(scheme, request)
         _demand_near(scheme, signed_at, now_ms)
     delivery_id, signed = _delivery(scheme, request, claim)
-    return Verified(secret, signed_at, delivery_id, signed)
+    content = request.body if claim.timestamp else message
+    return Verified(secret, signed_at, delivery_id, signed, hashlib.sha256(content).hexdigest())
 
 
 def _matching(
     scheme: Scheme, claim: _Claim, signed: tuple[bytes, ...], secrets: Sequence[Secret], now_ms: int
-) -> Secret:
-    """The first live secret that made one of the signatures; all are tried before any is named."""
-    live: list[Secret] = []
-    lapsed: list[Secret] = []
+) -> tuple[Secret, bytes]:
+    """The first live secret that made one of the signatures, and of what; all are tried before any is named."""
+    live: list[tuple[Secret, bytes]] = []
+    lapsed: list[tuple[Secret, bytes]] = []
     for secret in secrets:
-        matches = 0
         for message in signed:
-            matches += _made(scheme, secret, claim, message)
-        if matches:
-            (live if secret.live(now_ms) else lapsed).append(secret)
+            if _made(scheme, secret, claim, message):
+                (live if secret.live(now_ms) else lapsed).append((secret, message))
     if live:
         return live[0]
     raise SignatureInvalid(RefusalReason.SECRET_NOT_LIVE if lapsed else RefusalReason.MISMATCH)
@@ -185,7 +186,8 @@ def _body_clock(scheme: Scheme, request: WebhookRequest) -> int:
 
 def _demand_near(scheme: Scheme, signed_at_ms: int, now_ms: int) -> None:
     """Too old could be a replay; too new would be one that can be replayed for longer."""
-    if abs(now_ms - signed_at_ms) > (scheme.tolerance_seconds or 0) * 1000:
+    oldest, newest = now_ms - (scheme.tolerance_seconds or 0) * 1000, now_ms + scheme.ahead_seconds * 1000
+    if not oldest <= signed_at_ms <= newest:
         raise SignatureInvalid(RefusalReason.TIMESTAMP_OUTSIDE_TOLERANCE)
 
 
@@ -226,15 +228,14 @@ def idempotency_key(scheme: Scheme, request: WebhookRequest, verified: Verified)
     """One key for one delivery, the same on every repeat of it.
 
     - A signed delivery id is the key: nobody but the provider can choose it.
-    - An unsigned id counts only together with the body's SHA-256. Alone, a captured body sent under the id of a
-      later delivery would make that one look like a repeat, and lose it.
-    - Without an id the body's SHA-256 is the key.
+    - Otherwise the signed bytes are. An id that is not signed never counts: under another one a captured delivery
+      would run again, and under a later delivery's it would make that one look like a repeat, and lose it.
+    - Where a provider sends the same bytes as several events (Shopify's topics), each of its known kinds is one.
 
     The scheme's name leads, so that two providers of one queue cannot meet in a key.
     """
     if verified.delivery_id is not None and verified.delivery_id_signed:
         return f"{scheme.name}:id:{verified.delivery_id}"
-    content = hashlib.sha256(request.body).hexdigest()
-    if verified.delivery_id is not None:
-        return f"{scheme.name}:id:{verified.delivery_id}:sha256:{content}"
-    return f"{scheme.name}:sha256:{content}"
+    key = f"{scheme.name}:sha256:{verified.content}"
+    kind = next((kind for name in scheme.kind_headers for kind in request.headers.all(name)), "")
+    return f"{key}:{kind}" if kind in scheme.kinds else key

@@ -71,12 +71,13 @@ def accept(
     StoreUnavailable (nothing was accepted, or repeat it: the idempotency key holds).
     """
     now = ingress.runtime.clock()
-    if request.method != "POST":
+    if request.method != "POST" and not endpoint.sent_by_get(request):
         return IngressResult(IngressOutcome.ANSWERED, answer=answer_question(endpoint, request, ingress.secrets, now))
     proof = authenticate_webhook(endpoint, request, ingress.secrets, now)
     secret = proof.secret_name if proof else ""
     if answer := signed_question(endpoint, request, proof):
         return IngressResult(IngressOutcome.ANSWERED, answer=answer, secret=secret)
+    request = endpoint.read(request)
     draft = _draft(endpoint, request, correlation_id)
     definition = endpoint.definition
     if definition is None:
@@ -86,7 +87,13 @@ def accept(
     own_key = fit_key(_own_key(endpoint, request, proof), IDEMPOTENCY_KEY_BYTES)
     receipt = admission.accept(queue, definition, draft, fallback_key=own_key, document=request.document)
     _note_another_body(queue, draft, receipt)
-    return IngressResult(_outcome(receipt), receipt, secret=secret)
+    return IngressResult(_outcome(receipt), receipt, _answer_to_a_form(endpoint, request), secret=secret)
+
+
+def _answer_to_a_form(endpoint: WebhookEndpoint, request: WebhookRequest) -> ChallengeResponse | None:
+    """Nothing, for a provider that shows what it is answered to whoever filled in the form."""
+    silent = endpoint.scheme is not None and endpoint.scheme.facts.empty_answer_to_forms and request.is_form
+    return ChallengeResponse(200, "text/plain; charset=utf-8", b"") if silent else None
 
 
 def _note_another_body(queue: Queue, draft: Draft, receipt: Receipt) -> None:

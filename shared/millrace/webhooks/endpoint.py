@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from millrace.engine.queue import Runtime
 from millrace.model.errors import BodyTooLarge, MillraceError, NotFound
 from millrace.model.queue_spec import MAX_BODY_BYTES, TENANT
-from millrace.signatures import Scheme, SecretSource, WebhookRequest, scheme_from
+from millrace.signatures import Headers, Scheme, SecretSource, WebhookRequest, scheme_from
+from millrace.signatures.request import FORM_TYPE
+from millrace.signatures.scheme import Form
 
 if TYPE_CHECKING:
     from millrace.definitions import Definitions, QueueDefinition, WebhookDefinition
@@ -51,10 +53,26 @@ class WebhookEndpoint:
         facts = scheme.facts
         return cls(webhook.name, webhook, scheme, definition, facts.success_status, facts.overload_status)
 
-    def signed(self, request: WebhookRequest) -> WebhookRequest:
+    def sent_by_get(self, request: WebhookRequest) -> bool:
+        """Whether a GET is an event: Twilio's, with its fields and its signature over the query."""
+        twilio = self.scheme is not None and self.scheme.form is Form.TWILIO
+        return twilio and request.method == "GET" and not request.body
+
+    def read(self, request: WebhookRequest) -> WebhookRequest:
+        """The request as its message is made of it: the query of an event sent by GET is its form."""
+        if request.method != "GET":
+            return request
+        headers = {
+            **{name: ", ".join(request.headers.all(name)) for name in request.headers},
+            "content-type": FORM_TYPE,
+        }
+        return replace(request, body=request.query.encode("utf-8", "replace"), headers=Headers(headers))
+
+    def signed(self, request: WebhookRequest, tenant: str) -> WebhookRequest:
         """The request as its provider signed it: where the definition names a public address, that one was signed.
 
-        Raises BodyTooLarge for what is above the queue's own limit.
+        What a proxy added to the query or took from it is made up for. Raises BodyTooLarge for what is above the
+        queue's own limit.
         """
         limit = self.definition.spec.max_body_bytes if self.definition else MAX_BODY_BYTES
         if len(request.body) > limit:
@@ -62,8 +80,15 @@ class WebhookEndpoint:
         public = self.webhook.public_url
         if public is None:
             return request
-        query = f"?{request.query}" if request.query and "?" not in public else ""
-        return replace(request, url=f"{public}{query}")
+        address, _, own = public.replace("{tenant}", tenant).partition("?")
+
+        def at(url: str) -> str:
+            called = url.partition("#")[0].partition("?")[2]
+            kept = not own or called == own or called.startswith(f"{own}&")
+            query = called if kept else "&".join(filter(None, (own, called)))
+            return f"{address}{'?' if query else ''}{query}"
+
+        return replace(request, url=at(request.url), other_urls=tuple(map(at, request.other_urls)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from millrace.engine.drafts import correlation_id as normalised
 from millrace.engine.enqueue import Receipt
@@ -61,7 +61,7 @@ def serve(ingress: Ingress, event: Any) -> Served:
     try:
         request = read_request(event)
         tenant, endpoint = ingress.endpoint_at(request.path)
-        result = accept(ingress, endpoint, tenant, endpoint.signed(request), correlation_id)
+        result = accept(ingress, endpoint, tenant, endpoint.signed(request, tenant), correlation_id)
         return _accepted(endpoint, result, correlation_id)
     except Exception as error:  # noqa: BLE001 (the last line: a sender must get a 5xx, not a broken connection)
         return _refused(endpoint, error, correlation_id)
@@ -182,14 +182,19 @@ def _version_2(event: Mapping[str, Any], context: Mapping[str, Any]) -> WebhookR
 
 
 def _version_1(event: Mapping[str, Any], context: Mapping[str, Any]) -> WebhookRequest:
-    """REST events carry every value of a repeated header; their query comes decoded and is encoded again."""
+    """REST events carry every value of a repeated header; their query comes decoded and is encoded again.
+
+    Whether a space was `%20` or `+` is not told, so where the URL is signed both are tried.
+    """
     query = event.get("multiValueQueryStringParameters") or event.get("queryStringParameters") or {}
+    pairs = list(_pairs(query))
     return _request(
         event,
         context,
         method=_text(event["httpMethod"]),
         path=_text(context.get("path") or event["path"]),
-        query=urlencode(list(_pairs(query)), errors="surrogatepass"),
+        query=urlencode(pairs, errors="surrogatepass", quote_via=quote),
+        other_query=urlencode(pairs, errors="surrogatepass"),
         headers=event.get("multiValueHeaders") or event.get("headers"),
         source_ip=_text((context.get("identity") or {}).get("sourceIp") or ""),
     )
@@ -204,11 +209,14 @@ def _request(
     query: str,
     headers: Any,
     source_ip: str,
+    other_query: str = "",
 ) -> WebhookRequest:
     """The URL is the address called, as far as API Gateway tells it."""
-    url = f"https://{_text(context.get('domainName') or '')}{path}{'?' if query else ''}{query}"
+    address = f"https://{_text(context.get('domainName') or '')}{path}"
+    url = f"{address}{'?' if query else ''}{query}"
+    others = (f"{address}?{other_query}",) if other_query not in ("", query) else ()
     body = _body(_text(event.get("body") or ""), encoded=event.get("isBase64Encoded") is True)
-    return WebhookRequest(method.upper(), url, path, query, Headers(_pairs(headers)), body, source_ip)
+    return WebhookRequest(method.upper(), url, path, query, Headers(_pairs(headers)), body, source_ip, others)
 
 
 def _body(text: str, *, encoded: bool) -> bytes:

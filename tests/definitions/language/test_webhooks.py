@@ -23,7 +23,8 @@ def findings(body: str, queue: str = QUEUE) -> list[str]:
 
 @pytest.mark.parametrize("provider", PRESETS)
 def test_every_preset_compiles_to_a_scheme(provider: str) -> None:
-    defined = webhook(f'provider: {provider} secret_env: "S"')
+    token = "verify_token: 'env:T'" if provider == "meta" else ""
+    defined = webhook(f'provider: {provider} secret_env: "S" {token}')
     assert defined.provider == provider
     assert defined.signature_settings is not None
     assert scheme_from(defined.signature_settings).name == provider
@@ -130,6 +131,9 @@ def test_a_webhook_knows_the_message_type_of_its_queue() -> None:
         ("verify: none map_to: lambda 'report' {}", "put a queue before it"),
         ("queue: Job verify: none", "there is no queue `Job` | did you mean `Jobs`?"),
         ("queue: Jobs verify: none public_url: 'http://x'", "providers sign an https address"),
+        ("queue: Jobs verify: none public_url: 'https://x/{team}'", "in braces only `{tenant}`"),
+        ("queue: Jobs provider: meta secret_env: 'S'", "write `verify_token: \"env:NAME\"`"),
+        ("queue: Jobs provider: github secret_env: 'S' unsigned_headers: 'x'", "must be a list of headers"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_webhook_is_named_with_its_remedy(body: str, says: str) -> None:
@@ -143,3 +147,36 @@ def test_a_queue_that_needs_more_than_a_webhook_fills_is_refused() -> None:
     assert any("no webhook fills the field `user`" in message for message in found)
     assert any("write `source_ip: string`" in message for message in found)
     assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    ("reads", "header"),
+    [
+        ("filter: headers['x-github-event'] == 'push'", "x-github-event"),
+        ("ordering: per_key(headers['x-github-delivery'])", "x-github-delivery"),
+        ("idempotency { key: headers['x-github-delivery'] }", "x-github-delivery"),
+        ("filter: size(headers['x-kind']) > 3", "x-kind"),
+        ("filter: has(headers.host) && payload.a == 1", "host"),
+        ("filter: size(headers) > 1", "(all)"),
+    ],
+)
+def test_a_header_that_is_read_and_not_signed_is_warned_about(reads: str, header: str) -> None:
+    queue = f"queue Jobs {{ {MESSAGE} drained_by: api {reads} }}"
+    (warning,) = findings("queue: Jobs provider: github secret_env: 'S'", queue)
+    assert f"reads the header `{header}`, which github does not sign" in warning
+    assert findings(f"queue: Jobs provider: github secret_env: 'S' unsigned_headers: ['{header}']", queue) == []
+
+
+def test_a_mapping_that_reads_an_unsigned_header_is_warned_about_and_a_signed_one_is_not() -> None:
+    for header, warned in (("x-slack-retry-num", True), ("x-slack-request-timestamp", False)):
+        queue = f"queue Jobs {{ {MESSAGE} map_to: command A.B {{ n: headers['{header}'] }} }}"
+        found = findings("queue: Jobs provider: slack secret_env: 'S'", queue)
+        assert bool(found) == warned, found
+
+
+def test_a_window_shorter_than_a_delivery_verifies_is_warned_about() -> None:
+    short = f"queue Jobs {{ {MESSAGE} drained_by: api idempotency {{ window_seconds: 28800 }} }}"
+    (warning,) = findings("queue: Jobs provider: linear secret_env: 'S'", short)
+    assert "repeats are known for 28800 s" in warning
+    assert "window_seconds: 29100" in warning
+    assert findings("queue: Jobs provider: linear secret_env: 'S'", short.replace("28800", "29100")) == []

@@ -10,7 +10,9 @@ from millrace.definitions.language.source import Code, did_you_mean
 from millrace.definitions.language.syntax import Word
 from millrace.definitions.language.webhooks import CheckedWebhook, check_webhook_fields
 from millrace.definitions.model import TargetKind
+from millrace.definitions.unsigned import readers, unsigned_headers
 from millrace.model.queue_spec import BODY_DAYS, Retention
+from millrace.signatures.scheme import Scheme
 
 
 def link(queues: dict[str, CheckedQueue], webhooks: dict[str, CheckedWebhook]) -> None:
@@ -22,6 +24,7 @@ def link(queues: dict[str, CheckedQueue], webhooks: dict[str, CheckedWebhook]) -
         _keep_dead_letters(queue, queues)
     for webhook in webhooks.values():
         _link_webhook(webhook, queues)
+        _check_trust(webhook, queues)
     _refuse_dead_letter_cycles(queues)
     _warn_of_forwarding_cycles(queues)
     _warn_of_loose_ends(queues, webhooks)
@@ -87,6 +90,28 @@ def _link_webhook(webhook: CheckedWebhook, queues: dict[str, CheckedQueue]) -> N
         webhook.compiled["message_type"] = queue.compiled["message_type"]
         if queue.message_type is not None:
             check_webhook_fields(queue.message_type, queue.settings, queue.settings.types)
+
+
+def _check_trust(webhook: CheckedWebhook, queues: dict[str, CheckedQueue]) -> None:
+    """What a replayed or altered delivery could do that its signature does not forbid."""
+    queue = None if webhook.queue is None else queues.get(webhook.queue.text)
+    if webhook.scheme is None or queue is None:
+        return
+    _warn_of_unsigned_headers(webhook, webhook.scheme, queue)
+    window, needed = queue.compiled["spec"]["idempotency"]["window_seconds"], webhook.scheme.replay_seconds or 0
+    if window < needed:
+        message = f"repeats are known for {window} s, but a delivery to `{webhook.name.text}` verifies for {needed} s"
+        hint = f"write `idempotency {{ window_seconds: {needed} }}` in `{queue.name.text}`"
+        webhook.settings.warning(webhook.name.span, Code.RANGE, f"{message}: it could run twice", hint)
+
+
+def _warn_of_unsigned_headers(webhook: CheckedWebhook, scheme: Scheme, queue: CheckedQueue) -> None:
+    for header, settings in unsigned_headers(scheme, readers(queue.compiled)).items():
+        if header not in webhook.unsigned_headers:
+            where = ", ".join(f"`{name}`" for name in dict.fromkeys(settings))
+            message = f"{where} of `{queue.name.text}` reads the header `{header}`, which {scheme.name} does not sign"
+            hint = f'read the payload instead, or write `unsigned_headers: ["{header}"]` in `{webhook.name.text}`'
+            webhook.settings.warning(webhook.name.span, Code.UNSIGNED, message, hint)
 
 
 def _cycles(edges: Mapping[str, tuple[str, ...]]) -> Iterable[tuple[str, ...]]:

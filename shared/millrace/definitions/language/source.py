@@ -65,6 +65,7 @@ class Code(StrEnum):
     RANGE = "range"
     CYCLE = "cycle"
     UNUSED = "unused"
+    UNSIGNED = "unsigned"
 
 
 #: Findings that a dropped statement may have caused.

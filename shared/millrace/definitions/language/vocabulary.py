@@ -31,6 +31,7 @@ VOCABULARY: dict[str, Words] = {
     "webhook": Words(
         (
             "queue", "provider", "tolerance_seconds", "verify", "verify_token", "secret", "secret_env", "public_url",
+            "unsigned_headers",
         ),
         ("verify_hmac", "secret", "message_type", "map_to"),
     ),

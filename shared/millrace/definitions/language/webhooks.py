@@ -17,7 +17,7 @@ from millrace.definitions.message_type import RecordType
 from millrace.definitions.model import SecretKind, TargetKind
 from millrace.signatures.errors import ConfigurationMissing
 from millrace.signatures.presets import PRESETS, scheme_from
-from millrace.signatures.scheme import TimestampFormat
+from millrace.signatures.scheme import ChallengeKind, Scheme, TimestampFormat
 
 _SOURCES = tuple(source.value for source in SecretKind)
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -32,6 +32,8 @@ class CheckedWebhook:
     settings: BlockReader
     compiled: dict[str, Any]
     queue: Word | None
+    scheme: Scheme | None  #: None: it verifies nothing, or was reported
+    unsigned_headers: frozenset[str]  #: those that the author knows nobody signs
 
 
 def check_webhook(name: Word, app: str, settings: BlockReader) -> CheckedWebhook:
@@ -55,7 +57,37 @@ def check_webhook(name: Word, app: str, settings: BlockReader) -> CheckedWebhook
         "tolerance_seconds": _whole_if_given("tolerance_seconds", settings),
         "verify_token": _verify_token(settings),
     }
-    return CheckedWebhook(name, settings, compiled, queue)
+    _check_meta(name, provider, settings)
+    return CheckedWebhook(name, settings, compiled, queue, _scheme(compiled), _unsigned_headers(settings))
+
+
+def _scheme(compiled: dict[str, Any]) -> Scheme | None:
+    provider, tolerance = compiled["provider"], compiled["tolerance_seconds"]
+    given = {"provider": provider, "tolerance_seconds": tolerance} if provider else compiled["hmac"]
+    try:
+        return None if given is None else scheme_from(given)
+    except ConfigurationMissing:
+        return None
+
+
+def _check_meta(name: Word, provider: str | None, settings: BlockReader) -> None:
+    """Without its token the handshake of Meta is refused, and no delivery ever comes."""
+    asks = provider is not None and PRESETS[provider].challenge is ChallengeKind.META
+    if asks and not settings.has("verify_token"):
+        hint = 'write `verify_token: "env:NAME"`, and give Meta the same text'
+        settings.error(name.span, Code.MISSING, f"{provider} asks `{name.text}` for a token before it sends", hint)
+
+
+def _unsigned_headers(settings: BlockReader) -> frozenset[str]:
+    value = settings.expression("unsigned_headers")
+    if value is None or isinstance(value, syntax.Invalid):
+        return frozenset()
+    items = value.items if isinstance(value, syntax.ListExpr) else ()
+    names = [item.value for item in items if isinstance(item, syntax.Literal) and isinstance(item.value, str)]
+    if not names or len(names) != len(items):
+        hint = 'write ["x-github-event"]'
+        settings.error(value.span, Code.TYPE, "`unsigned_headers` must be a list of headers", hint)
+    return frozenset(name.lower() for name in names)
 
 
 def _message_type(queue: Word | None, settings: BlockReader) -> RecordType:
@@ -235,4 +267,7 @@ def _public_url(settings: BlockReader) -> str | None:
     if url is not None and not url.startswith("https://"):
         hint = 'write `public_url: "https://…"`'
         settings.error(settings.span_of("public_url"), Code.TYPE, "providers sign an https address", hint)
+    elif url is not None and re.search(r"[{}#\s]", url.replace("{tenant}", "")):
+        message = "an address holds no spaces, no fragment, and in braces only `{tenant}`"
+        settings.error(settings.span_of("public_url"), Code.TYPE, message)
     return url
