@@ -46,6 +46,7 @@ def service() -> AdminService:
         DynamoAdminJobs(client, table),
         DynamoAuditLog(client, table),
         _invoke_worker(),
+        settings.default_tenant,
     )
 
 

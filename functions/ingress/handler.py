@@ -17,6 +17,7 @@ from millrace.model.clock import system_clock
 from millrace.signatures import SecretSource
 from millrace.stores.dynamodb.minimal_client import minimal_client
 from millrace.webhooks import Ingress, serve
+from millrace.webhooks.problems import note_problem
 from millrace.webhooks.sync_commands import commands_of
 
 #: Both writes of an enqueue fit into the ten seconds that GitHub waits, and GitHub never sends again by itself.
@@ -40,4 +41,5 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """Answer one call."""
     served = serve(ingress(), event)
     report(served)
+    note_problem(ingress(), served)
     return served.response.as_event()

@@ -28,6 +28,21 @@ QUEUES = {
     "Ordered": defined("Ordered", ordering="fifo"),
 }
 
+WEBHOOKS = {
+    "Sales": {
+        "app": "Test",
+        "provider": "github",
+        "hmac": None,
+        "secrets": [{"source": "env", "name": "SALES_KEY", "valid_from": None, "valid_until": None}],
+        "queue": "Jobs",
+        "target": None,
+        "message_type": None,
+        "public_url": None,
+        "tolerance_seconds": None,
+        "verify_token": None,
+    }
+}
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -46,7 +61,7 @@ class Stack:
 def running(engine_url: str, tables: TableNames, folder: Path) -> Iterator[Stack]:
     """The consumer, the admin function and the authoriser behind a gateway, as the local stack runs them."""
     definitions = folder / "definitions.json"
-    definitions.write_text(json.dumps({"format": 1, "queues": QUEUES, "webhooks": {}}))
+    definitions.write_text(json.dumps({"format": 1, "queues": QUEUES, "webhooks": WEBHOOKS}))
     environment = {
         "AWS_ENDPOINT_URL_DYNAMODB": engine_url,
         "QUEUE_TABLE": tables.queue,

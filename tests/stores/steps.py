@@ -12,6 +12,7 @@ from typing import Any
 from millrace.model.keys import END, READY
 from millrace.model.message import Entry
 from millrace.model.queue_samples import QueueSample
+from millrace.model.webhook_problems import WebhookProblem
 from millrace.stores.interface import APPLIED, Store
 from tests.conftest import NOON
 from tests.stores.samples import Samples, all_claimed, claimed
@@ -158,6 +159,12 @@ def put_sample(store: Store, samples: Samples, _count: int) -> Step:
     return Step(lambda: store.put_sample(samples.tenant, samples.queue, sample), None, look, [sample])
 
 
+def put_webhook_problem(store: Store, samples: Samples, _count: int) -> Step:
+    problem = WebhookProblem(samples.tenant, "KEY is not set", NOON, NOON)
+    look = lambda: [one for one in store.read_webhook_problems() if one.webhook == samples.tenant]  # noqa: E731
+    return Step(lambda: store.put_webhook_problem(problem), None, look, [problem])
+
+
 def _dead_letter(store: Store, samples: Samples) -> Any:
     held = claimed(samples.entry())
     store.put_entries([held])
@@ -197,4 +204,5 @@ SINGLES: list[Prepare] = [
     delete_dead_letter,
     set_paused,
     put_sample,
+    put_webhook_problem,
 ]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from millrace.model.clock import DAY, MINUTE
 from millrace.model.queue_samples import SAMPLE_MS, QueueSample
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
+from millrace.model.webhook_problems import WebhookProblem
 from millrace.stores.interface import Full, Store
 from tests.conftest import NOON
 from tests.stores.samples import queue_states
@@ -130,6 +131,20 @@ def test_samples_are_kept_one_for_five_minutes(store: Store, tenant: str) -> Non
     assert store.read_samples(tenant, QUEUE, 0) == samples
     assert store.read_samples(tenant, QUEUE, samples[7].at) == samples[7:]
     assert store.read_samples(tenant, "Other", 0) == []
+
+
+def test_a_webhooks_newest_problem_is_kept_until_it_is_deleted(store: Store, tenant: str) -> None:
+    def kept() -> list[WebhookProblem]:
+        return [one for one in store.read_webhook_problems() if one.webhook.startswith(tenant)]
+
+    first = WebhookProblem(f"{tenant}A", "KEY is not set", NOON, NOON)
+    second = WebhookProblem(f"{tenant}B", "the store did not answer", NOON, NOON)
+    for problem in (second, first, replace(first, last=NOON + 1)):
+        store.put_webhook_problem(problem)
+    assert kept() == [replace(first, last=NOON + 1), second]
+    store.delete_webhook_problem(first.webhook)
+    store.delete_webhook_problem(first.webhook)
+    assert kept() == [second]
 
 
 def test_settling_under_an_older_epoch_gives_nothing_back(store: Store, tenant: str) -> None:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from millrace.admin import audit, dead_letter_groups, dead_letters, done_messages, history, jobs, queues, search
+from millrace.admin import (
+    audit,
+    dead_letter_groups,
+    dead_letters,
+    done_messages,
+    history,
+    jobs,
+    queues,
+    search,
+    webhooks,
+)
 from millrace.admin.service import AdminService
 from millrace.http.routes import Route
 
@@ -15,4 +25,5 @@ ROUTES: tuple[Route[AdminService], ...] = (
     *dead_letters.ROUTES,
     *jobs.ROUTES,
     *audit.ROUTES,
+    *webhooks.ROUTES,
 )

@@ -36,11 +36,13 @@ class AdminService(ApiService):
         jobs: AdminJobs,
         audit_log: AuditLog,
         invoke_worker: InvokeWorker = nobody,
+        default_tenant: str = "default",
     ) -> None:
         super().__init__(runtime, definitions)
         self.jobs = jobs
         self.audit_log = audit_log
         self.invoke_worker = invoke_worker
+        self.default_tenant = default_tenant
 
     def run_job(self, job: AdminJob, left_ms: Callable[[], int]) -> Slice:
         """One slice of a job; its end is an audit event of whoever started it."""

@@ -15,6 +15,7 @@ from millrace.cli.openapi import openapi_command
 from millrace.cli.secrets import secrets
 from millrace.cli.send import send_command
 from millrace.cli.tokens import tokens
+from millrace.cli.webhooks import webhooks_command
 from millrace.cli.work import work_command
 
 
@@ -57,6 +58,7 @@ for command in (
     dlq,
     tokens,
     send_command,
+    webhooks_command,
     openapi_command,
     completion_command,
     doctor_command,

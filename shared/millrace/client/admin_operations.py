@@ -27,6 +27,12 @@ def queue_stats(side: Side) -> Steps[list[Mapping[str, Any]]]:
     return list(found["queues"])
 
 
+def webhooks(side: Side) -> Steps[list[Mapping[str, Any]]]:
+    """Every webhook: address, queue, how it verifies, and why it cannot."""
+    found = yield from call(side, "GET", "/admin/webhooks")
+    return list(found["webhooks"])
+
+
 def listed(
     side: Side, queue: str, what: str, query: Mapping[str, str | None] | None = None
 ) -> Steps[Page[Mapping[str, Any]]]:

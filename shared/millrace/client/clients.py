@@ -31,6 +31,7 @@ class Calls:
     stream_body = Stream(operations.stream_body)
     queues = BoundCall(operations.queues)
     queue_stats = BoundCall(admin_operations.queue_stats)
+    webhooks = BoundCall(admin_operations.webhooks)
     listed = BoundCall(admin_operations.listed)
     set_paused = BoundCall(admin_operations.set_paused)
     reset_breakers = BoundCall(admin_operations.reset_breakers)

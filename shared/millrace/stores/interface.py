@@ -28,6 +28,7 @@ from millrace.model.message import (
 )
 from millrace.model.queue_samples import QueueSample
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
+from millrace.model.webhook_problems import WebhookProblem
 
 T = TypeVar("T")
 
@@ -178,6 +179,14 @@ class Store(Protocol):
 
     def read_samples(self, tenant: str, queue: str, since: int) -> list[QueueSample]:
         """The samples from `since` on that are still kept, in order."""
+
+    def put_webhook_problem(self, problem: WebhookProblem) -> None:
+        """Keep why a webhook cannot verify, in place of what was kept about it."""
+
+    def delete_webhook_problem(self, webhook: str) -> None: ...
+
+    def read_webhook_problems(self) -> list[WebhookProblem]:
+        """What is kept, in the order of the webhooks' names; some of it may be too old to count."""
 
     # -- dead letters -------------------------------------------------------------------------------------------
     def read_dead_letters(

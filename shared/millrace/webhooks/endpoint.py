@@ -15,6 +15,7 @@ from millrace.signatures.scheme import Form
 
 if TYPE_CHECKING:
     from millrace.definitions import Definitions, QueueDefinition, WebhookDefinition
+    from millrace.model.webhook_problems import WebhookProblem
 
 #: Runs a command by name, with its rendered input and the call's correlation id; gives what JSON can carry.
 RunCommand = Callable[[str, Mapping[str, Any], str], Any]
@@ -100,6 +101,7 @@ class Ingress:
     secrets: SecretSource
     default_tenant: str = "default"
     run_command: RunCommand | None = None
+    noted: dict[str, WebhookProblem] = field(default_factory=dict, init=False, repr=False)  #: by this process
     _endpoints: dict[str, WebhookEndpoint] = field(default_factory=dict, init=False, repr=False)
 
     def endpoint_at(self, path: str) -> tuple[str, WebhookEndpoint]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,7 +42,7 @@ def fail(_given: dict[str, Any], _context: Context) -> None:
 
 
 def exercise_ingress(exercise: Exercise, handler: Handler) -> None:
-    """Accepted, large, repeated, repeated after its window and its end, filtered, full, badly signed."""
+    """Accepted, large, repeated, repeated after its window and its end, filtered, full, unsigned, without a secret."""
 
     def post(endpoint: str, delivery: str, payload: Any = 1, *, secret: str = SECRET, fails: int = 0) -> None:
         body = json.dumps(payload)
@@ -64,6 +65,9 @@ def exercise_ingress(exercise: Exercise, handler: Handler) -> None:
     time.sleep(1.1)  # past the queue's idempotency window, by the function's own clock
     post("Often", "a")
     exercise.http(handler, "GET", f"/hook/{exercise.tenant}/Hook", fails=405)
+    post("Unset", "a", fails=500)
+    with patch.dict(os.environ, UNSET_WEBHOOK_SECRET=SECRET):
+        post("Unset", "a")
 
 
 def exercise_worker(exercise: Exercise, handler: Handler) -> None:
@@ -174,7 +178,7 @@ def exercise_admin(exercise: Exercise, handler: Handler) -> None:
     dead_letters = exercise.bury("Pulled", 1, 2, 3, LARGE)
     exercise.put("Pulled", 1, 2, 3, 4, LARGE)
     (held,) = claim(exercise.queue("Pulled"), owner="w").claims
-    for path in ("whoami", "queues", "jobs", "audit"):
+    for path in ("whoami", "queues", "jobs", "audit", "webhooks"):
         call("GET", f"/admin/{path}")
     for wanted in (held.entry.id, held.entry.correlation_id, dead_letters[0]):
         call("GET", f"/admin/search?q={wanted}")

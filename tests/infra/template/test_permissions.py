@@ -51,6 +51,7 @@ NEVER_CALLED = {
         "mark_replayed",
         "read_dead_letters",
         "read_samples",
+        "read_webhook_problems",
         "set_breaker",
         "set_paused",
     },

@@ -92,6 +92,7 @@ ROWS: dict[str, Row] = {
     "cancel_job": THING,
     "resume_job": THING,
     "list_audit_events": LOOK,
+    "list_webhooks": LOOK,
 }
 #: Webhooks are opened by a signature, whatever token comes along; the right sender signs.
 HOOKS = {

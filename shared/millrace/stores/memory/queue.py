@@ -16,6 +16,7 @@ from millrace.model.keys import WITHDRAWN
 from millrace.model.message import DeadLetter, Entry, Message, MessageLocation, Place, Records, Result, WorkflowState
 from millrace.model.queue_samples import SAMPLE_MS, QueueSample
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
+from millrace.model.webhook_problems import WebhookProblem
 from millrace.stores.interface import APPLIED, Full, Refused, WriteResult
 
 
@@ -56,6 +57,7 @@ class MemoryStore:
         self.slots: dict[tuple[str, str, int], Slot] = {}
         self.sweep_positions: dict[str, str] = {}
         self.samples: dict[tuple[str, str], dict[int, QueueSample]] = {}
+        self.webhook_problems: dict[str, WebhookProblem] = {}
         self.dead_letters: dict[tuple[str, str], dict[str, DeadLetter]] = {}
 
     # -- enqueue ------------------------------------------------------------------------------------------------
@@ -359,6 +361,18 @@ class MemoryStore:
         with self._lock:
             kept = self.samples.get((tenant, queue), {})
             return [sample for _, sample in sorted(kept.items()) if sample.at >= since]
+
+    def put_webhook_problem(self, problem: WebhookProblem) -> None:
+        with self._lock:
+            self.webhook_problems[problem.webhook] = problem
+
+    def delete_webhook_problem(self, webhook: str) -> None:
+        with self._lock:
+            self.webhook_problems.pop(webhook, None)
+
+    def read_webhook_problems(self) -> list[WebhookProblem]:
+        with self._lock:
+            return [problem for _, problem in sorted(self.webhook_problems.items())]
 
     # -- dead letters -------------------------------------------------------------------------------------------
     def read_dead_letters(
