@@ -46,6 +46,9 @@ class Places:
             "region": CREDENTIALS["AWS_DEFAULT_REGION"],
             "access_key": CREDENTIALS["AWS_ACCESS_KEY_ID"],
             "secret_key": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+            "dead_letters": RESOURCES["DeadLetterTable"],
+            "bucket": RESOURCES["BodyBucket"],
+            "s3_endpoint_url": self.s3_url,
         }
         (self.home / "url").write_text(f"{url}\n", "utf-8")
         write_privately(self.home / "table.json", json.dumps(table, indent=2) + "\n")

@@ -40,6 +40,8 @@ STOP_S = 20
 #: What a reload watches of the bundle, besides the app's own files.
 WATCHED = ("functions/**/*.py", "functions/**/console/*", "shared/millrace/**/*.py", "template.yaml")
 LOOK_S = 0.5
+#: Looks between two tries of an app that did not compile.
+AGAIN = 4
 
 
 class CannotRun(Exception):
@@ -186,21 +188,32 @@ def watched(app: App) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in found if path.is_file()}
 
 
-def reload_on_change(app: App, functions: Functions, say: Callable[[str], None], stopping: threading.Event) -> None:
-    """Restart the functions when a file changes; the app is compiled first, and goes on as it was where that fails."""
-    seen = watched(app)
+def reload_on_change(
+    places: Places, functions: Functions, say: Callable[[str], None], stopping: threading.Event
+) -> None:
+    """Restart the functions when a file changes; the app is compiled first, and goes on as it was where that fails.
+
+    What failed is tried again every two seconds: a package that was missing may be there by then.
+    """
+    seen = watched(places.app)
+    changed: set[Path] = set()  # and not running yet
+    problem, looks = "", 0
     while not stopping.wait(LOOK_S):
-        now = watched(app)
-        changed = {path for path in {*seen, *now} if seen.get(path) != now.get(path)}
-        seen = now
-        if not changed:
+        now = watched(places.app)
+        fresh = {path for path in {*seen, *now} if seen.get(path) != now.get(path)}
+        seen, changed, looks = now, changed | fresh, looks + 1
+        if not fresh and (not changed or looks % AGAIN):
             continue
         try:
-            write_definitions(app, os.environ)
+            write_definitions(places.app, os.environ)
         except (NotCompiled, CommandsBroken) as failed:
-            say(f"[red]{escape(str(failed))}[/red]")
+            if fresh or str(failed) != problem:
+                say(f"[red]{escape(str(failed))}[/red]")
+            problem = str(failed)
             continue
+        places.secrets()  # a new webhook gets one at once
         say(f"{', '.join(sorted(path.name for path in changed)[:3])} changed: restarting the functions ...")
+        changed = set()
         functions.stop()
         try:
             functions.start()
@@ -250,7 +263,7 @@ def run(chosen: Options, console: Console, stopping: threading.Event) -> None:
         say("[dim]Ctrl-C stops everything that was started here.[/dim]")
         threading.Thread(target=show_problems, args=(functions.log, say, stopping), daemon=True).start()
         if chosen.reload:
-            reload_on_change(chosen.app, functions, say, stopping)
+            reload_on_change(places, functions, say, stopping)
         while not stopping.wait(LOOK_S):
             pass
         say("Stopping ...")

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from infra.local import run
-from infra.local.run import CannotRun, reload_on_change
+from infra.local.places import Places
+from infra.local.run import AGAIN, CannotRun, reload_on_change
 from millrace.app.layout import App
+from millrace.app.secrets import LocalSecrets
 
 
 class Recorded:
@@ -67,7 +69,7 @@ def edit(path: Path, text: str) -> None:
 def reload(root: Path, functions: Recorded, *steps: Callable[[], object]) -> list[str]:
     said: list[str] = []
     looks: threading.Event = Looks(*steps)  # type: ignore[assignment]
-    reload_on_change(App(root), functions, said.append, looks)  # type: ignore[arg-type]
+    reload_on_change(Places(App(root), root / ".local", "", ""), functions, said.append, looks)  # type: ignore[arg-type]
     return said
 
 
@@ -112,3 +114,28 @@ def test_an_app_that_does_not_compile_goes_on_as_it_was(root: Path) -> None:
     assert functions.calls == []
     assert "queues/jobs.millrace:1" in said[0]
     assert "no_such_package" in said[1]
+
+
+def test_what_did_not_compile_is_tried_again_without_a_change(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that a command imports was missing, and is installed meanwhile."""
+    functions = Recorded()
+    handler = root / "commands" / "jobs.py"
+    (root / "elsewhere").mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(root / "elsewhere"))
+    said = reload(
+        root,
+        functions,
+        lambda: edit(handler, "import installed_later"),
+        *[lambda: None] * AGAIN,
+        lambda: (root / "elsewhere" / "installed_later.py").touch(),
+        *[lambda: None] * AGAIN,
+    )
+    assert ["installed_later" in line for line in said] == [True, False, False]
+    assert functions.calls == ["stop", "start"]
+
+
+def test_a_new_webhook_gets_its_secret_at_once(root: Path) -> None:
+    queue = "queue Q { message_type { payload: json }  drained_by: api }"
+    hook = f'app A {{ {queue} webhook W {{ queue: Q  provider: github  secret_env: "ANY_NAME" }} }}'
+    reload(root, Recorded(), lambda: edit(root / "queues" / "jobs.millrace", hook))
+    assert list(LocalSecrets(root / ".local" / "secrets.json").read()) == ["ANY_NAME"]
