@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
+import importlib
 import sys
 
 import click
@@ -29,7 +29,7 @@ def test_every_command_explains_itself() -> None:
 def test_a_package_that_is_not_installed_is_named_with_the_line_that_installs_it(
     package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `pip install millrace` without the extra leaves it: what the command imports is not there."""
+    """As an install without its dependencies leaves it: what the command imports is not there."""
     for name in [name for name in sys.modules if name.partition(".")[0] in (package, "millrace")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
@@ -37,5 +37,5 @@ def test_a_package_that_is_not_installed_is_named_with_the_line_that_installs_it
     if package == "rich":
         monkeypatch.setattr(sys, "argv", ["millrace", "explain", "WebhookIngress"])
     with pytest.raises(SystemExit) as ended:
-        runpy.run_module("millrace.cli", run_name="__main__")
-    assert ended.value.code == f"Error: {package} is not installed: pip install 'millrace[cli]'"
+        importlib.import_module("millrace.cli.__main__").run()
+    assert ended.value.code == f"Error: {package} is not installed: pip install --upgrade millrace"

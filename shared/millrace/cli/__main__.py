@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-#: Where each package that a command may need comes from.
-EXTRAS = {"click": "cli", "rich": "cli", "httpx": "cli", "lark": "cli", "cel": "cli", "yaml": "local"}
+#: What `pip install millrace` brings along; without one of them the installation is broken.
+PACKAGES = ("boto3", "cel", "click", "httpx", "lark", "rich", "yaml")
 
 
 def run() -> None:
@@ -16,9 +16,9 @@ def run() -> None:
         main(prog_name="millrace")
     except ModuleNotFoundError as missing:
         package = (missing.name or "").partition(".")[0]
-        if package not in EXTRAS:
+        if package not in PACKAGES:
             raise
-        sys.exit(f"Error: {package} is not installed: pip install 'millrace[{EXTRAS[package]}]'")
+        sys.exit(f"Error: {package} is not installed: pip install --upgrade millrace")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 `.local/url`          the API
 `.local/token`        a token for it, readable by its owner only
 `.local/secrets.json` the webhooks' secrets, readable by its owner only
-`.local/table.json`   the queue table: its name, its endpoint, and the credentials that DynamoDB Local takes
+`.local/table.json`   the tables and the bucket: names, endpoints, and the credentials that DynamoDB Local takes
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ class LocalTable:
     region: str
     access_key: str
     secret_key: str
+    dead_letters: str  #: the dead-letter table
+    bucket: str  #: of large bodies
+    s3_endpoint_url: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from click.shell_completion import get_completion_class
 
 from millrace.cli import messages, operate, queues
 from millrace.cli.app import build_command, deploy_command, dev_command, new_command, test_command
+from millrace.cli.bulk import bulk_command
 from millrace.cli.dead_letters import dlq
 from millrace.cli.definitions import compile_command, explain_command, format_command
 from millrace.cli.doctor import doctor_command
@@ -47,6 +48,7 @@ for command in (
     test_command,
     build_command,
     deploy_command,
+    bulk_command,
     secrets,
     compile_command,
     format_command,
