@@ -92,7 +92,7 @@ deploy: install .venv-sam/.installed  ## deploy the example to AWS, to a stack o
 
 ## -- proof ------------------------------------------------------------------------------------------------
 
-.PHONY: simulate test check unit bench costs hammer soak load chaos checkov clients-test deploy-test spark-test spark4-test
+.PHONY: simulate test check unit bench costs hammer soak load chaos checkov app-test clients-test deploy-test spark-test spark4-test
 test: check unit  ## all checks and tests: what CI runs
 
 check: install  ## formatting, lint, types, import directions, definitions
@@ -146,6 +146,9 @@ spark4-test: .venv-spark4/.installed engines  ## the same on the newest Spark 4
 
 clients-test: install engines .venv-clients/.installed  ## clients generated from infra/openapi.json, in TypeScript and Python, against the functions
 	@$(BIN)/pytest tests/generated_clients -m clients -n 0 $(ARGS)
+
+app-test: install engines ministack .venv-sam/.installed  ## the tutorial command by command, and an app from the wheel to a deployment
+	@$(BIN)/pytest tests/tutorial -m app -n 0 $(ARGS)
 
 deploy-test: install engines ministack .venv-sam/.installed  ## a real `sam deploy` onto MiniStack, and the stack under awslambdaric
 	@$(BIN)/pytest tests/infra/deploy tests/infra/local -m deploy $(ARGS)

@@ -33,6 +33,8 @@ class BuildWithBundle(build_py):  # type: ignore[misc]
     """Builds the library, then copies the bundle into it."""
 
     def run(self) -> None:
+        if not self.editable_mode:
+            shutil.rmtree(self.build_lib, ignore_errors=True)  # what is gone from the library must not be packed again
         super().run()
         if self.editable_mode:
             return

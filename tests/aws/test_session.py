@@ -17,7 +17,7 @@ KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 @pytest.fixture(autouse=True)
 def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A laptop: nothing in the environment, everything in files."""
-    for name in (*KEYS, "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+    for name in (*KEYS, "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ENDPOINT_URL_DYNAMODB"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "credentials").write_text("[default]\naws_access_key_id = mine\naws_secret_access_key = secret\n")
     (tmp_path / "config").write_text("[default]\nregion = eu-north-1\n")

@@ -79,7 +79,7 @@ def engine() -> ModuleType:
     places = package.submodule_search_locations if package else None
     found = importlib.machinery.PathFinder.find_spec("cel.cel", places) if places else None
     if found is None or found.loader is None:
-        raise ModuleNotFoundError("This expression needs CEL: install millrace[cel].", name="cel")
+        raise ModuleNotFoundError("This expression needs CEL: pip install common-expression-language.", name="cel")
     # It logs every function that refuses its argument; whoever evaluates reports that once, as ExpressionFailed.
     logging.getLogger("cel").setLevel(logging.ERROR)
     module = importlib.util.module_from_spec(found)

@@ -91,7 +91,7 @@ def _cursors() -> Iterator[tuple[str, str, str, tuple[Any, ...]]]:
     """Name, list, cursor as text, or the parts of one that has the list's own form."""
     for name, path, scope in (
         ("messages", LISTED, "entries#ready#{tenant}#Jobs"),
-        ("claims", CLAIMS, "claims#{tenant}#Jobs"),
+        ("claims", CLAIMS, "status#in_flight#{tenant}#Jobs"),
     ):
         for number in ("-1", "0", "99", "1e9", "٣", "9" * 1_400, "x", ""):
             yield f"{name}: position {number[:12]!r}", path, "", (scope, number, "R#")
