@@ -307,7 +307,7 @@ def announce(console: Console, chosen: Options, places: Places, url: str) -> Non
         ("webhooks", ", ".join(f"{url}/hook/{name}" for name in names) or "none is defined"),
         ("DynamoDB", places.dynamodb_url),
         ("S3", places.s3_url),
-        ("token", f"in {token} (yours only); export MILLRACE_TOKEN=$(cat {token})"),
+        ("token", f"in {token} (yours only); `millrace` finds it there"),
         ("logs", shown(chosen.home / "functions.log")),
     ]
     console.print("[bold]Millrace runs.[/bold]" + (" [dim](under awslambdaric)[/dim]" if chosen.under_lambda else ""))
