@@ -10,11 +10,12 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from millrace.engine.clear import bury_doomed, lost_run, remove_orphan
+from millrace.engine.clear import aged, bury_doomed, lost_run, remove_orphan
 from millrace.engine.enqueue import ORPHAN_GRACE_MS
 from millrace.engine.finish import release
-from millrace.engine.poll import DOOMED_AT_ONCE, EVERYTHING, Filter, PollResult, aged, poll
+from millrace.engine.poll import DOOMED_AT_ONCE, EVERYTHING, Filter, PollResult, poll
 from millrace.engine.queue import Queue
+from millrace.engine.shares import note_losses
 from millrace.model.body import read_body
 from millrace.model.errors import InvalidField, StoreUnavailable
 from millrace.model.ids import random_token
@@ -143,7 +144,7 @@ def _claim_partition(queue: Queue, pk: str, asked: _Asked) -> Claimed:
     """Claim what may run, then bury what may not, in a pass of its own that cannot hurt what was claimed."""
     width = max(asked.wanted, PROBE_CHOICE) if asked.least_tried else asked.wanted
     for _ in range(LOOKS):
-        found, messages = _look(queue, pk, width, asked.only)
+        found, messages = _look(queue, pk, width, asked)
         claims = [] if asked.paused else _claim_found(queue, found, messages, asked)
         cleared = _clear(queue, found, messages, asked.owner, asked.lease_ms, DOOMED_AT_ONCE)
         if claims or not cleared or not queue.spec.ordering.ordered:
@@ -152,7 +153,7 @@ def _claim_partition(queue: Queue, pk: str, asked: _Asked) -> Claimed:
     return Claimed(claims, found.next_at)
 
 
-def _look(queue: Queue, pk: str, wanted: int, only: Filter) -> tuple[PollResult, dict[str, Message]]:
+def _look(queue: Queue, pk: str, wanted: int, asked: _Asked) -> tuple[PollResult, dict[str, Message]]:
     """Poll, and read the messages: past entries that have none, while there may be something behind them.
 
     A sender killed between its two writes leaves such entries at the head for all of the grace; the queue must not
@@ -161,7 +162,7 @@ def _look(queue: Queue, pk: str, wanted: int, only: Filter) -> tuple[PollResult,
     passed: dict[Place, Entry] = {}
     for look in range(LOOKS):
         width = min(wanted << look, max(wanted, MAX_CLAIMS))
-        found = poll(queue, pk, width, queue.now(), only, passed.keys())
+        found = poll(queue, pk, width, queue.now(), asked.only, passed.keys(), asked.owner)
         messages = _messages_of(queue, [*found.entries, *passed.values()])
         now = queue.now()
         if any(_committed(entry, messages) for entry in passed.values()):
@@ -274,6 +275,7 @@ def _take(queue: Queue, seen: Sequence[Entry], owner: str, now: int, lease_ms: i
         for entry in seen
     ]
     outcomes = queue.store.claim_entries(wanted, now)
+    note_losses(queue.poll_memory, outcomes, wanted, now)
     sure = _resolved(queue, wanted, outcomes)
     won = [isinstance(outcome, Applied) or entry.token in sure for entry, outcome in zip(wanted, outcomes, strict=True)]
     if queue.spec.ordering is Ordering.FIFO and False in won:

@@ -6,9 +6,12 @@ from millrace.engine.bury import bury
 from millrace.engine.finish import release
 from millrace.engine.queue import Queue
 from millrace.model.ids import random_token
-from millrace.model.keys import WITHDRAWN
+from millrace.model.keys import END, READY, WITHDRAWN, group_of
 from millrace.model.message import Attempt, Body, DeadLetterReason, Entry, Message, Place
 from millrace.stores.interface import Applied
+
+#: Reads, and entries in each, of a look for what grew too old.
+AGED_STEPS, AGED_PAGE = 32, 25
 
 
 def lost_run(before: Entry, now: int) -> Attempt | None:
@@ -72,3 +75,22 @@ def bury_doomed(queue: Queue, entry: Entry, message: Message, lost: Attempt | No
         reason, error = DeadLetterReason.EXHAUSTED, lost.error if lost else "Its attempts are used up."
     error_type = lost.error_type if lost and reason is DeadLetterReason.EXHAUSTED else reason.title()
     return bury(queue, entry, message, reason, error_type=error_type, error=error, attempts=[lost] if lost else [])
+
+
+def aged(queue: Queue, pk: str, now: int) -> list[Entry]:
+    """Entries too old to be kept, wherever they lie: the oldest of each priority and key is its first.
+
+    An ordered queue is left out: its oldest is its head, which every poll looks at.
+    """
+    found: list[Entry] = []
+    if queue.spec.ordering.ordered:
+        return found
+    cursor = READY
+    for _ in range(AGED_STEPS):
+        page = queue.store.read_lane(pk, cursor, READY + END, AGED_PAGE)
+        old = [entry for entry in page.items if entry.expires_at <= now and not entry.live(now)]
+        found += old
+        if page.next is None:
+            break
+        cursor = page.next if len(old) == len(page.items) else group_of(page.items[-1].place) + END
+    return found

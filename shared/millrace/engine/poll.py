@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from millrace.engine.laps import Lap, grown
 from millrace.engine.queue import Queue
+from millrace.engine.shares import Share, note_holders
 from millrace.model.cursor import Page
 from millrace.model.keys import END, READY, WAITING, due_now, group_of, order_of, priority_prefix
 from millrace.model.message import Entry, Place
@@ -27,8 +28,6 @@ HELD_MEMORY_MS = 1_000
 HELD_WORTH_REMEMBERING = 100
 #: Entries at the head of an ordered queue that a poll looks past while their senders are still at it.
 UNCOMMITTED = 4
-#: Reads, and entries in each, of a look for what grew too old.
-AGED_STEPS, AGED_PAGE = 32, 25
 READY_END = READY + END
 
 
@@ -65,9 +64,18 @@ class PollResult:
 
 
 def poll(
-    queue: Queue, pk: str, wanted: int, now: int, only: Filter = EVERYTHING, passed: Set[Place] = frozenset()
+    queue: Queue,
+    pk: str,
+    wanted: int,
+    now: int,
+    only: Filter = EVERYTHING,
+    passed: Set[Place] = frozenset(),
+    owner: str = "",
 ) -> PollResult:
-    """Up to `wanted` claimable entries of one partition, best first: two strongly consistent queries as a rule."""
+    """Up to `wanted` claimable entries of one partition, best first: two strongly consistent queries as a rule.
+
+    For an `owner` that others race, its share of them.
+    """
     found = PollResult(passed=passed)
     match queue.spec.ordering:
         case Ordering.FIFO:
@@ -75,21 +83,23 @@ def poll(
         case Ordering.PER_KEY:
             _heads_of_keys(queue, pk, wanted, now, only, found)
         case Ordering.UNORDERED:
-            _best(queue, pk, wanted, now, only, found)
+            _best(queue, pk, wanted, now, only, found, Share(queue, pk, owner, now))
     return found
 
 
-def _best(queue: Queue, pk: str, wanted: int, now: int, only: Filter, found: PollResult) -> None:
-    candidates = _from_lane(queue, pk, WAITING, due_now(now), wanted, now, only, found)
+def _best(queue: Queue, pk: str, wanted: int, now: int, only: Filter, found: PollResult, share: Share) -> None:
+    fair = queue.spec.fair
+    width = wanted if fair else wanted * share.width
+    candidates = _from_lane(queue, pk, WAITING, due_now(now), width, now, only, found)
     after = READY if only.max_priority is None else priority_prefix(only.max_priority)
-    if queue.spec.fair:
+    if fair:
         candidates += _fair_ready(queue, pk, after, wanted, now, only, found)
+        found.entries = _take_turns(sorted(candidates, key=_rank))[:wanted]
     else:
-        candidates += _from_lane(queue, pk, after, READY_END, wanted, now, only, found)
-    candidates.sort(key=_rank)
-    if queue.spec.fair:
-        candidates = _take_turns(candidates)
-    found.entries = candidates[:wanted]
+        candidates += _from_lane(queue, pk, after, READY_END, width, now, only, found)
+        found.entries, next_turn = share.pick(sorted(candidates, key=_rank), wanted)
+        if next_turn is not None:
+            found.later(next_turn)
     if not candidates and not found.doomed:
         ahead = queue.store.read_lane(pk, due_now(now), WAITING + END, 1)
         for entry in ahead.items:
@@ -123,6 +133,7 @@ def _from_lane(
             break
         page = queue.store.read_lane(pk, cursor, upto, size)
         candidates += _claimable(queue, page.items, now, only, found)
+        note_holders(memory, pk, page.items, now)
         scanned += len(page.items)
         cursor = held.skip(page, found) if resumed is None else page.next
         size = grown(size)
@@ -277,22 +288,3 @@ def _take_turns(ranked: list[Entry]) -> list[Entry]:
         turn[mine] = turn.get(mine, -1) + 1
         keyed.append(((-entry.priority, turn[mine], order_of(entry.place)), entry))
     return [entry for _, entry in sorted(keyed, key=lambda pair: pair[0])]
-
-
-def aged(queue: Queue, pk: str, now: int) -> list[Entry]:
-    """Entries too old to be kept, wherever they lie: the oldest of each priority and key is its first.
-
-    An ordered queue is left out: its oldest is its head, which every poll looks at.
-    """
-    found: list[Entry] = []
-    if queue.spec.ordering.ordered:
-        return found
-    cursor = READY
-    for _ in range(AGED_STEPS):
-        page = queue.store.read_lane(pk, cursor, READY_END, AGED_PAGE)
-        old = [entry for entry in page.items if entry.expires_at <= now and not entry.live(now)]
-        found += old
-        if page.next is None:
-            break
-        cursor = page.next if len(old) == len(page.items) else group_of(page.items[-1].place) + END
-    return found

@@ -71,6 +71,8 @@ class PollMemory:
     resume: dict[Any, str] = field(default_factory=dict)  #: where a poll that reached its bound stopped
     silent: dict[str, int] = field(default_factory=dict)  #: partition that did not answer → when to ask it again
     held: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)  #: head that others hold, until when
+    rivals: dict[str, dict[str, int]] = field(default_factory=dict)  #: partition → who held claims there, and when
+    lost_at: dict[str, int] = field(default_factory=dict)  #: partition → when a claim was last lost to somebody else
 
 
 @dataclass(frozen=True, slots=True)

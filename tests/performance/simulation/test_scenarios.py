@@ -41,6 +41,18 @@ def test_a_backlog_drains_as_fast_as_its_partition_lets_it() -> None:
     assert figures.claim_writes_a_win == 1.0
 
 
+def test_ten_workers_share_a_backlog_instead_of_racing_for_its_head() -> None:
+    alone, together = ceiling(Scenario("1 worker"), 3_000), ceiling(Scenario("10 workers", workers=10), 3_000)
+    assert together.claim_writes_a_win < 1.16, "1.95 where all try for the head"
+    assert together.done_per_s > 0.9 * alone.done_per_s
+
+
+def test_ten_workers_at_a_steady_load_leave_each_message_to_one_of_them() -> None:
+    figures = run(Scenario("steady", rate=200, seconds=5, workers=10))
+    assert figures.claim_writes_a_win < 1.15, "3.3 where all try for the head"
+    assert figures.p99_ms < 150
+
+
 def test_a_fifo_queue_starts_each_message_after_the_one_before() -> None:
     figures = ceiling(Scenario("fifo", ordering=Ordering.FIFO), 60)
     assert figures.done_per_s > 25

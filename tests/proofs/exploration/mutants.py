@@ -11,6 +11,7 @@ import pytest
 import millrace.engine.claim
 import millrace.engine.enqueue
 import millrace.engine.poll
+import millrace.engine.shares
 import millrace.engine.status
 import millrace.engine.sweep
 import millrace.model.queue_state
@@ -192,10 +193,10 @@ def _fifo_keeps_what_lies_behind_a_lost_head(patch: pytest.MonkeyPatch) -> None:
 def _passed_by_for_good(patch: pytest.MonkeyPatch) -> None:
     """An entry once seen without its message is looked past, though it may have been accepted since."""
 
-    def look(queue: Any, pk: str, wanted: int, only: Any) -> Any:
+    def look(queue: Any, pk: str, wanted: int, asked: Any) -> Any:
         passed: dict[Place, Entry] = {}
         for _ in range(4):
-            found = millrace.engine.poll.poll(queue, pk, wanted, queue.now(), only, passed.keys())
+            found = millrace.engine.poll.poll(queue, pk, wanted, queue.now(), asked.only, passed.keys())
             messages = millrace.engine.claim._messages_of(queue, found.entries)
             unsent = {e.place: e for e in found.entries if millrace.engine.claim._is_unsent(e, messages, queue.now())}
             if not unsent:
@@ -253,6 +254,12 @@ def _doomed_count_as_claims(patch: pytest.MonkeyPatch) -> None:
         return found
 
     patch.setattr(millrace.engine.claim, "poll", crowded)
+
+
+def _turns_that_never_come(patch: pytest.MonkeyPatch) -> None:
+    """What is left to a rival is left to it for good."""
+    patch.setattr(millrace.engine.shares, "TURN_MS", 1 << 40)
+    patch.setattr(millrace.engine.shares, "ALL_TURNS_MS", 1 << 40)
 
 
 def _probes_without_looking(patch: pytest.MonkeyPatch) -> None:
@@ -380,6 +387,11 @@ MUTANTS: dict[str, Mutant] = {
         "liveness: what may run is handed out",
         "a healthy message behind a doomed one",
         _doomed_count_as_claims,
+    ),
+    "turns that never come": Mutant(
+        "liveness: what is left to a rival is anybody's after half a second",
+        "two workers race and share",
+        _turns_that_never_come,
     ),
     "probes without looking": Mutant(
         "one probe over all workers",

@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from millrace.engine.claim import Claim, claim
+from millrace.engine.claim import SILENT_MS, Claim, claim
 from millrace.engine.dead_letters import list_dead_letters, replay
 from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
 from millrace.engine.finish import RunFailure, ack, nack, release, snooze
 from millrace.engine.queue import Queue, Runtime
+from millrace.engine.shares import ALL_TURNS_MS, TURN_MS
 from millrace.engine.status import status
 from millrace.engine.sweep import sweep
 from millrace.model.clock import MINUTE
@@ -62,6 +63,7 @@ class World:
         self.origins: Counter[str] = Counter()
         self.sent_after: dict[str, frozenset[str]] = {}  # id → what had been accepted when it was sent
         self.probes = 0  #: calls of a target while it is down
+        self.after_play: list[Callable[[], None]] = []
         self.late: set[str] = set()  #: nonces of entries that were put too late to be committed
         self._numbers: dict[str, int] = {}
 
@@ -225,6 +227,33 @@ class World:
 
         return work
 
+    def racer(self, name: str, rounds: int) -> Callable[[], None]:
+        """A worker that comes back: what it lost to others decides what it leaves to them."""
+        queue = self.queue()
+
+        def work() -> None:
+            for _ in range(rounds):
+                try:
+                    for held in claim(queue, owner=name).claims:
+                        if self.start(queue, held):
+                            ack(queue, [held.entry], [b"r"])
+                except MillraceError:
+                    continue
+
+        self.after_play.append(lambda: self._assert_nothing_is_left(queue, name))
+        return work
+
+    def _assert_nothing_is_left(self, queue: Queue, name: str) -> None:
+        """Half a second later nothing is left to a rival any more, whether it is still there or not.
+
+        Longer where a partition did not answer, and is left alone for so long.
+        """
+        self.now += max(ALL_TURNS_MS, SILENT_MS)
+        may_run = self._may_run()
+        claims = claim(queue, owner=name, limit=10).claims
+        assert may_run <= {held.entry.id for held in claims}, "what may run was left to somebody who is gone"
+        release(queue, [held.entry for held in claims])
+
     def prober(self, name: str) -> Callable[[], None]:
         """A worker in front of a target that is down, as the worker's fetch and its plan go about it."""
         queue = self.queue()
@@ -343,6 +372,8 @@ def _scenario(prepare: Callable[[World], list[tuple[str, Callable[[], None]]]], 
     def scenario(run: Run, bounds: Bounds, store: Store | None = None) -> None:
         world = World(run, bounds, store, **settings)
         world.stage.play(prepare(world))
+        for check in world.after_play:
+            check()
         world.settle()
 
     return scenario
@@ -399,6 +430,17 @@ def _failing_takeover(world: World) -> list[tuple[str, Callable[[], None]]]:
 def _batches(world: World) -> list[tuple[str, Callable[[], None]]]:
     _prepared(world, Draft(b"a"), Draft(b"b"), Draft(b"c"))
     return [("one", world.worker("one", limit=2)), ("two", world.worker("two", limit=2))]
+
+
+def _raced(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """Two workers race for one message at a time, so that the loser begins to share; more arrive meanwhile."""
+    _prepared(world, Draft(b"a"), Draft(b"b"), Draft(b"c"))
+    return [
+        ("one", world.racer("one", 3)),
+        ("two", world.racer("two", 3)),
+        ("sender", world.sender(None, 2)),
+        ("time", world.time(TURN_MS, TURN_MS)),
+    ]
 
 
 def _in_order(world: World) -> list[tuple[str, Callable[[], None]]]:
@@ -499,6 +541,7 @@ SCENARIOS: dict[str, Scenario] = {
     "a lease runs out under a worker": _scenario(_takeover),
     "two failing workers and an onlooker": _scenario(_failing_takeover),
     "two workers claim batches": _scenario(_batches),
+    "two workers race and share": _scenario(_raced),
     "fifo under takeover and failure": _scenario(_in_order, ordering=Ordering.FIFO),
     "per_key under takeover and failure": _scenario(_in_order, ordering=Ordering.PER_KEY),
     "fifo while two senders send": _scenario(_sent_in_order, ordering=Ordering.FIFO),
