@@ -13,10 +13,8 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,27 +23,17 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from infra.local.dynamodb import CREDENTIALS, REGION, ROOT, DynamoDbLocal
+from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
 from infra.local.engine_process import EngineMissing, free_port
 from infra.local.engines import ensure_engines
+from infra.local.functions import CannotRun, Functions
 from infra.local.ministack import MiniStack
 from infra.local.places import RESOURCES, Places
+from infra.local.reload import LOOK_S, reload_on_change
 from infra.local.tour import TOUR_SECRET, development_token, take_the_tour
 from millrace.app.compile import NotCompiled, write_definitions
 from millrace.app.layout import App, NoApp
-from millrace.app.registered import CommandsBroken, app_path
-
-READY_S = 60
-STOP_S = 20
-#: What a reload watches of the bundle, besides the app's own files.
-WATCHED = ("functions/**/*.py", "functions/**/console/*", "shared/millrace/**/*.py", "template.yaml")
-LOOK_S = 0.5
-#: Looks between two tries of an app that did not compile.
-AGAIN = 4
-
-
-class CannotRun(Exception):
-    """The stack cannot be started; says what to do."""
+from millrace.app.registered import CommandsBroken
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,109 +107,6 @@ def demand_free(port: int, option: str, what: str) -> None:
             ) from None
 
 
-class Functions:
-    """The process of the gateway and the functions (`app.py`), which a reload replaces."""
-
-    def __init__(self, chosen: Options, places: Places) -> None:
-        self._chosen = chosen
-        self._command = [
-            sys.executable,
-            "-m",
-            "infra.local.app",
-            "--app",
-            str(chosen.app.root),
-            "--home",
-            str(chosen.home),
-            "--port",
-            str(chosen.port),
-        ]
-        self._command += ["--dynamodb", places.dynamodb_url, "--s3", places.s3_url]
-        self._command += ["--lambda"] if chosen.under_lambda else []
-        self.log = chosen.home / "functions.log"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it and wait until it answers. Raises CannotRun with the end of its log."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-        environment |= {"PYTHONPATH": app_path(self._chosen.app, os.environ), "PYTHONUNBUFFERED": "1", **CREDENTIALS}
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
-            )
-        end = time.monotonic() + READY_S
-        while time.monotonic() < end:
-            if self._process.poll() is not None:
-                tail = "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-12:])
-                raise CannotRun(f"The functions did not start. The end of {self.log}:\n{tail}")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._chosen.port), timeout=1):
-                return
-            time.sleep(0.05)
-        raise CannotRun(f"The functions were not ready within {READY_S} s; see {self.log}.")
-
-    def stop(self) -> None:
-        if self._process and self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._process = None
-
-    def __enter__(self) -> Functions:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-
-def watched(app: App) -> dict[Path, int]:
-    """When each file was changed that the functions are made of: the bundle's, and the app's code and definitions."""
-    found = [path for pattern in WATCHED for path in ROOT.glob(pattern)]
-    found += [path for part in app.code() for path in ([part] if part.is_file() else part.rglob("*.py"))]
-    found += [*app.queues.rglob("*.millrace"), app.template]
-    return {path: path.stat().st_mtime_ns for path in found if path.is_file()}
-
-
-def reload_on_change(
-    places: Places, functions: Functions, say: Callable[[str], None], stopping: threading.Event
-) -> None:
-    """Restart the functions when a file changes; the app is compiled first, and goes on as it was where that fails.
-
-    What failed is tried again every two seconds: a package that was missing may be there by then.
-    """
-    seen = watched(places.app)
-    changed: set[Path] = set()  # and not running yet
-    problem, looks = "", 0
-    while not stopping.wait(LOOK_S):
-        now = watched(places.app)
-        fresh = {path for path in {*seen, *now} if seen.get(path) != now.get(path)}
-        seen, changed, looks = now, changed | fresh, looks + 1
-        if not fresh and (not changed or looks % AGAIN):
-            continue
-        try:
-            write_definitions(places.app, os.environ)
-        except (NotCompiled, CommandsBroken) as failed:
-            if fresh or str(failed) != problem:
-                say(f"[red]{escape(str(failed))}[/red]")
-            problem = str(failed)
-            continue
-        places.secrets()  # a new webhook gets one at once
-        say(f"{', '.join(sorted(path.name for path in changed)[:3])} changed: restarting the functions ...")
-        changed = set()
-        functions.stop()
-        try:
-            functions.start()
-            say("The functions are up again.")
-        except CannotRun as failed:
-            say(f"[red]{failed}[/red]")
-
-
 def prepare(places: Places) -> None:
     """Make the tables and the bucket where they are missing."""
     import boto3
@@ -252,7 +137,7 @@ def run(chosen: Options, console: Console, stopping: threading.Event) -> None:
         secrets = places.secrets()
         prepare(places)
         status.update("Starting the functions ...")
-        functions = running.enter_context(Functions(chosen, places))
+        functions = running.enter_context(Functions(places, chosen.port, under_lambda=chosen.under_lambda))
         status.stop()
         url = f"http://127.0.0.1:{chosen.port}"
         token = development_token(places)

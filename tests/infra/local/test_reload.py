@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.local import run
+from infra.local import reload as reloading
+from infra.local.functions import CannotRun
 from infra.local.places import Places
-from infra.local.run import AGAIN, CannotRun, reload_on_change
+from infra.local.reload import AGAIN, reload_on_change
 from millrace.app.layout import App
 from millrace.app.secrets import LocalSecrets
 
@@ -55,7 +56,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(run, "ROOT", tmp_path)
+    monkeypatch.setattr(reloading, "ROOT", tmp_path)
     return tmp_path
 
 

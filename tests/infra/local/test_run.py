@@ -16,14 +16,15 @@ import pytest
 from click.testing import CliRunner
 
 from infra.local.dynamodb import ROOT
-from infra.local.run import CannotRun, demand_free, only_one
+from infra.local.functions import CannotRun
+from infra.local.run import demand_free, only_one
 from millrace.cli.main import main
 from tests.infra.local.private import leaks, logs_under, send_private_things
 from tests.infra.local.stack import Stack, alive, descendants
 
 Start = Callable[..., Stack]
 #: As the README writes it.
-LOCAL_URL = "http://127.0.0.1:8080"
+EXAMPLE = ROOT / "infra" / "example"
 
 
 @pytest.fixture
@@ -90,12 +91,13 @@ def run_the_readmes_commands(stack: Stack) -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     block = next(found for found in re.findall(r"```console\n(.*?)```", readme, re.S) if "millrace send" in found)
     script = re.sub(r"^\$ ", "", block, flags=re.M)
-    here = {".local/": f"{stack.home}/", ".venv-run/bin": str(Path(sys.executable).parent), LOCAL_URL: stack.url}
-    for written, meant in here.items():
-        script = script.replace(written, meant)
-    environment = {**os.environ, "MILLRACE_URL": stack.url}
+    script = script.replace("$PWD/.venv-run/bin", str(Path(sys.executable).parent))
+    folder = stack.home.parent / "reader"  # stands for the clone: the example's files, this stack's .local
+    folder.mkdir()
+    for name, target in {".local": stack.home, **{part: EXAMPLE / part for part in ("queues", "commands")}}.items():
+        (folder / name).symlink_to(target)
     shell = ["bash", "-euo", "pipefail", "-c", script]
-    ran = subprocess.run(shell, cwd=ROOT, env=environment, capture_output=True, text=True)
+    ran = subprocess.run(shell, cwd=folder, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     for shown in ("202", "invoice.paid", "WebhookIngress"):
         assert shown in ran.stdout
