@@ -40,7 +40,7 @@ def bulk_command(queue: str, source: Path, options: tuple[str, ...]) -> None:
         raise CliError("Spark is not there: pip install 'millrace[spark]'.", Exit.FAILED)
     local = find_local()
     table = local.table if local else None
-    if local is None or table is None:
+    if local is None or table is None or not table.dead_letters:
         raise CliError("No local stack is known here: start one with `millrace dev`.", Exit.NOT_NOW)
     app = this_app()
     try:

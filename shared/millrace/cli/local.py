@@ -24,9 +24,9 @@ class LocalTable:
     region: str
     access_key: str
     secret_key: str
-    dead_letters: str  #: the dead-letter table
-    bucket: str  #: of large bodies
-    s3_endpoint_url: str
+    dead_letters: str = ""  #: the dead-letter table; empty where an older stack wrote the file
+    bucket: str = ""  #: of large bodies
+    s3_endpoint_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
