@@ -19,6 +19,7 @@ from infra.local.template import Function, Reference, Template
 from millrace.app.layout import App
 from millrace.app.registered import command_modules
 from millrace.app.secrets import SECRETS, LocalSecrets, secret_names, write_privately
+from millrace.app.template import own_variables
 
 #: Local names of the template's resources.
 RESOURCES = {
@@ -56,6 +57,9 @@ class Places:
     def environment(self, function: Function, template: Template, *, in_process: bool) -> dict[str, str]:
         """What the template gives a function, with local things in place of AWS's."""
         given = {name: self._local(value, template) for name, value in function.environment.items()}
+        referring = {name for name, value in function.environment.items() if isinstance(value, Reference)}
+        own = own_variables(self.app, function.name, os.environ)
+        given |= {name: value for name, value in own.items() if name not in referring}
         local = {
             **CREDENTIALS,
             "AWS_REGION": CREDENTIALS["AWS_DEFAULT_REGION"],

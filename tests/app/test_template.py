@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from infra.build.artifact import ARTIFACTS
-from millrace.app.template import TemplateInvalid, artifact_names, merged_template, read_template, write_template
+from millrace.app.template import (
+    TemplateInvalid,
+    artifact_names,
+    merged_template,
+    own_variables,
+    read_template,
+    write_template,
+)
 from tests.app.apps import make
 
 
@@ -92,6 +99,29 @@ def test_a_path_of_the_app_is_found_from_where_the_template_is_written(tmp_path:
 def test_what_cannot_be_joined_is_said_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(TemplateInvalid, match=said):
         merged(tmp_path, text)
+
+
+def test_variables_of_the_app_are_known_locally_as_far_as_they_need_no_aws(tmp_path: Path) -> None:
+    text = """
+Parameters: { Shop: { Type: String, Default: corner }, Unknown: { Type: String } }
+Globals: { Function: { Environment: { Variables: { LEVEL: INFO } } } }
+Resources:
+  WorkerFunction:
+    Properties:
+      Environment:
+        Variables: { LEVEL: DEBUG, RATE: 5, SHOP: !Ref Shop, NONE: !Ref Unknown, ORDERS: !Ref Orders, MB: !Ref ApiRate }
+  Orders: { Type: "AWS::DynamoDB::Table", Properties: {} }
+"""
+    app = make(tmp_path, {"template.yaml": text})
+    worker = {"LEVEL": "DEBUG", "RATE": "5", "SHOP": "corner", "MB": "2000"}
+    assert own_variables(app, "WorkerFunction", {"UNRELATED": "1"}) == worker
+    assert own_variables(app, "WorkerFunction", {"ORDERS": "local", "RATE": "7"}) == {
+        **worker,
+        "ORDERS": "local",
+        "RATE": "7",
+    }
+    assert own_variables(app, "AdminFunction", {}) == {"LEVEL": "INFO"}
+    assert own_variables(make(tmp_path / "bare"), "WorkerFunction", {}) == {}
 
 
 def test_the_written_template_lies_beside_the_artifacts(tmp_path: Path) -> None:

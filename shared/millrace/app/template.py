@@ -95,6 +95,29 @@ def _beside_the_artifacts(app: App, path: str, where: str) -> str:
     return os.path.relpath(app.root / path, app.generated)
 
 
+def own_variables(app: App, function: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the app's template gives a function, for the local stack. Raises TemplateInvalid.
+
+    Known without AWS are texts, numbers and defaults of parameters; `environment` has the first word, and the only
+    one about what refers to a resource.
+    """
+    own = read_template(app.template) if app.template.exists() else {}
+    places = (
+        own.get("Globals", {}).get("Function", {}),
+        own.get("Resources", {}).get(function, {}).get("Properties", {}),
+    )
+    given = {
+        name: value for place in places for name, value in place.get("Environment", {}).get("Variables", {}).items()
+    }
+    parameters = merged_template(app)["Parameters"] if given else {}
+    found = {}
+    for name, value in given.items():
+        known = parameters.get(value.get("Ref"), {}).get("Default") if isinstance(value, dict) else value
+        if name in environment or known is not None:
+            found[name] = environment.get(name, str(known))
+    return found
+
+
 def artifact_names() -> tuple[str, ...]:
     """The functions of the bundle."""
     return ("IngressFunction", "WorkerFunction", "ConsumerFunction", "AdminFunction", "AuthoriserFunction")
