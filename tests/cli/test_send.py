@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from millrace.cli.connection import Exit
 from millrace.cli.main import main
 from millrace.model.clock import system_clock
-from millrace.signatures import Secret, WebhookRequest, verify
+from millrace.signatures import WebhookRequest, verify
 from millrace.signatures.samples import load_sample, sample_names
+from tests.signatures.cases import secret_of, signer_of
 
 SAMPLES = Path("events/providers")
 
@@ -24,12 +25,13 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 @pytest.mark.parametrize("sample", sample_names(SAMPLES))
 def test_each_sample_is_signed_as_its_provider_does(sample: str) -> None:
     url = "https://hooks.example/hook/X"
-    done = CliRunner().invoke(main, ["send", sample, url, "--secret", SECRET, "--delivery-id", "d1", "--dry-run"])
+    scheme = load_sample(SAMPLES, sample).scheme
+    secret = signer_of(scheme).value
+    done = CliRunner().invoke(main, ["send", sample, url, "--secret", secret, "--delivery-id", "d1", "--dry-run"])
     assert done.exit_code == 0, done.output
     shown = json.loads(done.output)
-    scheme = load_sample(SAMPLES, sample).scheme
     request = WebhookRequest.build("POST", shown["url"], shown["headers"], shown["body"].encode())
-    verify(scheme, request, [Secret("cli", SECRET)], system_clock())
+    verify(scheme, request, [secret_of(scheme)], system_clock())
 
 
 def test_send_without_arguments_lists_the_samples() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import random
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from millrace.signatures import (
     PRESETS,
@@ -18,6 +23,7 @@ from millrace.signatures import (
     generic,
     verify,
 )
+from millrace.signatures.scheme import Place
 from millrace.signatures.signing import deliver
 
 NOW = 1_772_442_847_250
@@ -44,11 +50,51 @@ GENERIC = {
     "generic_list": generic("X-Gate-Signature", prefix="v=", separator=","),
 }
 
-SCHEMES = {**PRESETS, **GENERIC}
+#: Schemes whose proof is a header over all of the body: every change of either must be refused.
+SCHEMES = {
+    name: scheme
+    for name, scheme in {**PRESETS, **GENERIC}.items()
+    if scheme.place is Place.HEADER and scheme.algorithm != "token"
+}
+
+
+def shape(scheme: Scheme) -> tuple[object, ...]:
+    """What verification does with a scheme; two of one shape differ in names only."""
+    parts = tuple(name for _, name in scheme.parts)
+    timed = (scheme.timed, scheme.clock, bool(scheme.timestamp_field), bool(scheme.id_field), bool(scheme.id_headers))
+    written = (scheme.layout, scheme.separator, bool(scheme.prefix), scheme.algorithm, scheme.encoding, scheme.key)
+    return (*timed, *written, scheme.place, scheme.form, scheme.challenge, len(scheme.names), parts)
+
+
+#: One scheme of each shape, for what takes long.
+SHAPES = dict(reversed({shape(row): (name, row) for name, row in SCHEMES.items()}.values()))
 
 
 def secret_of(scheme: Scheme, value: str = SHARED, name: str = "current") -> Secret:
-    return Secret(name, value)
+    """What verifies a scheme's signatures: for a key pair the public half, made from the value."""
+    return Secret(name, _written(scheme, value)[1])
+
+
+def signer_of(scheme: Scheme, value: str = SHARED, name: str = "current") -> Secret:
+    """What signs: the same secret, or the private half."""
+    return Secret(name, _written(scheme, value)[0])
+
+
+@cache
+def _written(scheme: Scheme, value: str) -> tuple[str, str]:
+    seed = hashlib.sha256(value.encode()).digest()
+    encode = bytes.hex if scheme.key == "hex" else lambda data: base64.b64encode(data).decode()
+    if scheme.algorithm == "ed25519":
+        private = ed25519.Ed25519PrivateKey.from_private_bytes(seed)
+        return encode(seed), encode(private.public_key().public_bytes_raw())
+    if scheme.algorithm == "ecdsa":
+        key = ec.derive_private_key(int.from_bytes(seed), ec.SECP256R1())
+        form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        public = key.public_key().public_bytes(
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        return encode(key.private_bytes(serialization.Encoding.DER, *form)), encode(public)
+    return (value, value) if scheme.key in ("text", "standard") else (encode(seed), encode(seed))
 
 
 def delivery(
@@ -59,7 +105,7 @@ def delivery(
 ) -> WebhookRequest:
     """A request of this scheme, signed at NOW."""
     headers = {"content-type": "application/json", "x-noise": "1"}
-    return deliver(scheme, secret or secret_of(scheme), URL, body, now, headers=headers, delivery_id="d-1")
+    return deliver(scheme, secret or signer_of(scheme), URL, body, now, headers=headers, delivery_id="d-1")
 
 
 def changed(request: WebhookRequest, **fields: Any) -> WebhookRequest:

@@ -23,7 +23,7 @@ from millrace.signatures import (
     verify,
 )
 from millrace.signatures.signing import deliver
-from tests.signatures.cases import NOW, SCHEMES, URL, changed, delivery, refusal
+from tests.signatures.cases import NOW, SCHEMES, URL, changed, delivery, refusal, secret_of
 
 SECRET = Secret("current", "signing secret")
 TOKEN = Secret("verify", "meatyhamhock")
@@ -172,8 +172,20 @@ def test_handshake_of_x_signs_nothing_that_verifies_as_an_event() -> None:
 def test_ordinary_requests_are_no_challenges() -> None:
     for scheme in SCHEMES.values():
         request = delivery(scheme)
-        verified = verify(scheme, request, [Secret("current", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")], NOW)
+        verified = verify(scheme, request, [secret_of(scheme)], NOW)
         assert challenge(scheme, request, verified) is None
         assert handshake(scheme, request, [SECRET], NOW, [TOKEN]) is None
         assert handshake(scheme, get(other="1"), [SECRET], NOW, [TOKEN]) is None
     assert answered("twitch", {"challenge": "word", "event": {}}) is None
+
+
+@pytest.mark.parametrize("name", ["dropbox", "nylas"])
+def test_dropbox_and_nylas_get_their_challenge_back_and_nothing_that_a_browser_would_run(name: str) -> None:
+    scheme = preset(name)
+    answer = handshake(scheme, get(challenge="abc-123"), [SECRET], NOW)
+    assert answer is not None
+    assert (answer.status, answer.body) == (200, b"abc-123")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    for odd in ("<script>", "a b", "x" * 257, '{"a":1}', ""):
+        with pytest.raises(SignatureInvalid):
+            handshake(scheme, get(challenge=odd), [SECRET], NOW)

@@ -62,7 +62,7 @@ def test_body_is_the_key_where_no_usable_id_is_sent() -> None:
     signature = request.headers.one("x-hub-signature-256")
     doubled = changed(request, headers=[*twice, ("x-hub-signature-256", signature)])
     assert key_of("github", doubled) == expected
-    for body in (b'{"id":7}', b'{"id":"a b"}', b"[]", b"not json", b'{"id":NaN}'):
+    for body in (b'{"id":7.5}', b'{"id":true}', b'{"id":"a b"}', b"[]", b"not json", b'{"id":NaN}'):
         assert key_of("stripe", delivery(SCHEMES["stripe"], body)).startswith("stripe:sha256:")
 
 

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-import hmac
 from base64 import b64encode
+from dataclasses import replace
 from unittest import mock
 
 import pytest
 
-from millrace.signatures import ConfigurationMissing, RefusalReason, Scheme, Secret, preset, verify
+from millrace.signatures import ConfigurationMissing, RefusalReason, Scheme, Secret, preset, verification, verify
 from millrace.signatures.signing import deliver
-from tests.signatures.cases import NEW, NOW, OLD, OTHER, SCHEMES, SHARED, URL, delivery, refusal
+from tests.signatures.cases import NEW, NOW, OLD, OTHER, SCHEMES, SHARED, URL, delivery, refusal, secret_of, signer_of
+
+
+def rotation(scheme: Scheme) -> tuple[Secret, Secret]:
+    old, new = secret_of(scheme, OTHER, "old"), secret_of(scheme, SHARED, "new")
+    return replace(old, not_after_ms=NOW + 10), replace(new, not_before_ms=NOW - 10)
+
 
 every_scheme = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES.keys())
 
 
 @every_scheme
 def test_both_secrets_of_a_rotation_are_accepted_and_named(scheme: Scheme) -> None:
-    for secret in (OLD, NEW):
-        for order in ([OLD, NEW], [NEW, OLD]):
-            assert verify(scheme, delivery(scheme, secret=secret), order, NOW).secret_name == secret.name
+    old, new = rotation(scheme)
+    for name, value in (("old", OTHER), ("new", SHARED)):
+        request = delivery(scheme, secret=signer_of(scheme, value))
+        for order in ([old, new], [new, old]):
+            assert verify(scheme, request, order, NOW).secret_name == name
 
 
 @every_scheme
 def test_secret_counts_only_inside_its_window(scheme: Scheme) -> None:
-    always = Secret("always", "whsec_" + b64encode(b"another key that is always live").decode())
-    windowed = Secret("windowed", SHARED, NOW - 5, NOW + 5)
-    request = delivery(scheme, secret=windowed)
+    always = secret_of(scheme, "whsec_" + b64encode(b"another key that is always live").decode())
+    windowed = replace(secret_of(scheme), not_before_ms=NOW - 5, not_after_ms=NOW + 5)
+    request = delivery(scheme)
     found = {offset: refusal(scheme, request, [always, windowed], NOW + offset) for offset in (-6, -5, 0, 5, 6)}
     assert found == {-6: RefusalReason.SECRET_NOT_LIVE, -5: None, 0: None, 5: None, 6: RefusalReason.SECRET_NOT_LIVE}
 
@@ -60,12 +68,11 @@ def test_delivery_signed_with_both_secrets_passes_with_either(name: str) -> None
 @every_scheme
 def test_every_secret_is_tried_whatever_matched_before(scheme: Scheme) -> None:
     """Otherwise the time of an answer tells which secret, or which signature, was right."""
-    request = delivery(scheme, secret=NEW)
+    request = delivery(scheme)
+    old, new = rotation(scheme)
     counts = []
-    for secrets in ([NEW, OLD], [OLD, NEW]):
-        with mock.patch(
-            "millrace.signatures.verification.hmac.compare_digest", side_effect=hmac.compare_digest
-        ) as compared:
+    for secrets in ([new, old], [old, new]):
+        with mock.patch("millrace.signatures.verification._made", side_effect=verification._made) as compared:
             verify(scheme, request, secrets, NOW)
         counts.append(compared.call_count)
     assert counts[0] == counts[1] >= 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -12,9 +13,10 @@ from typing import Any
 from functions.ingress import handler as function
 from millrace.definitions import Definitions
 from millrace.engine.queue import Queue, Runtime
-from millrace.signatures import PRESETS, Headers, Scheme, Secret, SecretSource, WebhookRequest
+from millrace.signatures import PRESETS, Headers, Scheme, SecretSource, WebhookRequest
 from millrace.signatures.signing import deliver
 from millrace.webhooks import Ingress
+from tests.signatures.cases import secret_of, signer_of
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OLD_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
@@ -24,14 +26,31 @@ TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javas
 DOMAIN = "hooks.example.com"
 
 
+def variable(provider: str) -> str:
+    return f"HOOK_{provider.upper()}"
+
+
+_WRITTEN = Path(__file__).with_name("endpoints.millrace").read_text("utf-8")
+OTHERS = [name for name in PRESETS if not re.search(rf"provider: {name}\b", _WRITTEN)]
+ENVIRONMENT |= {variable(name): secret_of(PRESETS[name]).value for name in OTHERS}
+
+
 @cache
 def endpoints() -> dict[str, Any]:
     from millrace.definitions.language.compiler import compile_files
 
     source = Path(__file__).with_name("endpoints.millrace")
-    compiled = compile_files([(source.name, source.read_bytes())])
+    compiled = compile_files([(source.name, source.read_bytes()), ("others.millrace", _others().encode())])
     assert compiled.definitions is not None, compiled.findings
     return compiled.definitions
+
+
+def _others() -> str:
+    """A webhook for every provider that the file has none for, under the provider's name."""
+    webhooks = [
+        f'webhook {name} {{ queue: Events provider: {name} secret_env: "{variable(name)}" }}' for name in OTHERS
+    ]
+    return f"app Others {{ {' '.join(webhooks)} }}"
 
 
 def open_gate(runtime: Runtime, tenant: str, **more: Any) -> Ingress:
@@ -58,9 +77,9 @@ def signed(
 ) -> WebhookRequest:
     """A delivery to a webhook, as its provider would send it."""
     url = f"https://{DOMAIN}{path or f'/hook/{endpoint}'}"
-    return deliver(
-        scheme_of(endpoint), Secret("current", secret), url, body, now, headers=headers, delivery_id=delivery_id
-    )
+    scheme = scheme_of(endpoint)
+    signer = signer_of(scheme, secret)
+    return deliver(scheme, signer, url, body, now, headers=headers, delivery_id=delivery_id)
 
 
 def v2(request: WebhookRequest, *, source_ip: str = "203.0.113.7", cookies: list[str] | None = None) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from millrace.definitions import Definitions
 from millrace.engine.claim import claim
 from millrace.model.body import read_body
 from millrace.signatures import PRESETS, Headers, WebhookRequest
-from tests.webhooks.gate import DOMAIN, OLD_SECRET, SECRET, Gate, endpoints, signed, v1, v2, with_headers
+from tests.signatures.cases import SHAPES
+from tests.webhooks.gate import DOMAIN, OLD_SECRET, OTHERS, SECRET, Gate, endpoints, signed, v1, v2, with_headers
 
 ENDPOINTS = {
     "github": "GitHub", "pagerduty": "PagerDuty", "stripe": "Stripe", "slack": "Slack", "zoom": "Zoom",
@@ -25,7 +26,21 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 def test_every_provider_has_a_endpoint_here() -> None:
-    assert set(ENDPOINTS) == set(PRESETS)
+    assert {*ENDPOINTS, *OTHERS} == set(PRESETS)
+    assert set(OTHERS) <= set(endpoints()["webhooks"])
+
+
+@pytest.mark.parametrize("endpoint", sorted(set(SHAPES) & set(OTHERS)))
+def test_every_shape_of_proof_opens_its_endpoint_and_no_other_secret_does(memory_gate: Gate, endpoint: str) -> None:
+    assert memory_gate.send(endpoint, BODY, secret=OLD_SECRET).status == 401
+    assert memory_gate.send(endpoint, BODY).status in (200, 202, 204)
+
+
+def test_a_token_and_a_signature_in_the_query_or_the_body_open_their_endpoints(memory_gate: Gate) -> None:
+    for endpoint in ("gitlab", "postmark", "pandadoc", "mailgun"):
+        body = b'{"signature": {}, "event-data": {"id": "e"}}'
+        assert memory_gate.send(endpoint, body, secret=OLD_SECRET).status == 401
+        assert memory_gate.send(endpoint, body).status in (200, 202), endpoint
 
 
 @pytest.mark.parametrize("endpoint", sorted({*ENDPOINTS.values(), "Generic"}))

@@ -130,8 +130,11 @@ class HmacSettings:
     prefix: str | None = None
     algorithm: str | None = None
     encoding: str | None = None
+    key: str | None = None  #: how the secret is written
+    place: str | None = None  #: where the signature is; its `header` is then a parameter, or a path of the body
     separator: str | None = None
     timestamp_header: str | None = None
+    timestamp_prefix: str | None = None  #: of a time that stands in the signature's header
     timestamp_unit: str | None = None
     tolerance_seconds: int | None = None
     template: str | None = None  #: what is signed: `{body}`, `{timestamp}`, `{id}`, `{url}` and text between them

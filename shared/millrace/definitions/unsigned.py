@@ -51,8 +51,13 @@ def readers_of(queue: QueueDefinition) -> Iterator[tuple[str, Expression | None]
 
 
 def unsigned_headers(scheme: Scheme, found: Iterator[tuple[str, Any]]) -> dict[str, list[str]]:
-    """Each header that the scheme does not sign, with the settings that read it."""
+    """Each header that the scheme does not sign, with the settings that read it.
+
+    None where the secret itself is sent: whoever could change a header could then send anything.
+    """
     unsigned: dict[str, list[str]] = {}
+    if scheme.algorithm == "token":
+        return unsigned
     for setting, written in found:
         for header in sorted(headers_read(written) - scheme.signed_headers):
             unsigned.setdefault(header, []).append(setting)

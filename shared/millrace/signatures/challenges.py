@@ -51,7 +51,7 @@ def handshake(
     now_ms: int,
     verify_tokens: Sequence[Secret] = (),
 ) -> ChallengeResponse | None:
-    """The answer to an unsigned GET of Meta or X; None for every other request.
+    """The answer to an unsigned GET of Meta, X, Dropbox or Nylas; None for every other request.
 
     Raises SignatureInvalid where the verify token is wrong or the challenge is not a plain token, and
     ConfigurationMissing where no live token (Meta) or secret (X) is configured.
@@ -60,6 +60,9 @@ def handshake(
         return None
     if scheme.challenge is ChallengeKind.META:
         return _meta(request, verify_tokens, now_ms)
+    if scheme.challenge is ChallengeKind.ECHO:
+        asked = request.parameter("challenge")
+        return None if asked is None else ChallengeResponse(200, _TEXT, _token(asked).encode("ascii"))
     return _x(request, secrets, now_ms)
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from millrace.signatures.errors import ConfigurationMissing
+
+if TYPE_CHECKING:
+    from millrace.signatures.scheme import KeyForm, Scheme
 
 _SHARED, _PUBLIC, _PRIVATE = "whsec_", "whpk_", "whsk_"
 
@@ -49,6 +53,56 @@ class Secret:
         """A Standard Webhooks private key: signs `v1a`."""
         return self.value.startswith(_PRIVATE)
 
+    def key(self, form: KeyForm) -> bytes:
+        """The HMAC key that this secret is, in the form in which the provider gives it out."""
+        if form == "text":
+            return self.raw()
+        if form == "standard":
+            return self.shared_key()
+        text = self.value.strip()
+        found = unhex(text) if form == "hex" else unbase64(text + "=" * (-len(text) % 4))
+        if not found:
+            raise ConfigurationMissing(f"secret {self.name!r} is not {form}")
+        return found
+
+    def proves(self, scheme: Scheme, signature: bytes, message: bytes) -> bool:
+        """Whether a signature was made by the private half of this public key (Ed25519, or ECDSA on P-256)."""
+        try:
+            from cryptography.exceptions import InvalidSignature
+            from cryptography.hazmat.primitives import hashes, serialization
+            from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+        except ModuleNotFoundError:
+            raise ConfigurationMissing(f"secret {self.name!r} needs the package cryptography") from None
+
+        try:
+            if scheme.algorithm == "ed25519":
+                ed25519.Ed25519PublicKey.from_public_bytes(self.key(scheme.key)).verify(signature, message)
+                return True
+            public = serialization.load_der_public_key(self.key(scheme.key))
+            if not isinstance(public, ec.EllipticCurvePublicKey):
+                raise ValueError("another kind of key")
+            public.verify(signature, message, ec.ECDSA(hashes.SHA256()))
+        except InvalidSignature:
+            return False
+        except ValueError:
+            raise ConfigurationMissing(f"secret {self.name!r} is no public key for {scheme.algorithm}") from None
+        return True
+
+    def signs(self, scheme: Scheme, message: bytes) -> bytes:
+        """The signature by this private key: an Ed25519 seed, or PKCS 8 for ECDSA, written in the scheme's form."""
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+        try:
+            if scheme.algorithm == "ed25519":
+                return ed25519.Ed25519PrivateKey.from_private_bytes(self.key(scheme.key)).sign(message)
+            private = serialization.load_der_private_key(self.key(scheme.key), None)
+            if not isinstance(private, ec.EllipticCurvePrivateKey):
+                raise ValueError("another kind of key")
+            return private.sign(message, ec.ECDSA(hashes.SHA256()))
+        except ValueError:
+            raise ConfigurationMissing(f"secret {self.name!r} is no private key for {scheme.algorithm}") from None
+
     def shared_key(self) -> bytes:
         """The HMAC key of a Standard Webhooks secret: the base64 after `whsec_`."""
         if self.public or self.private:
@@ -87,6 +141,14 @@ class Secret:
         if not decoded:
             raise ConfigurationMissing(f"secret {self.name!r} is not base64 after {prefix!r}")
         return decoded
+
+
+def unhex(text: str) -> bytes:
+    """The bytes of hex without spaces; empty for anything else."""
+    try:
+        return binascii.unhexlify(text)
+    except (binascii.Error, ValueError):
+        return b""
 
 
 def unbase64(text: str) -> bytes:

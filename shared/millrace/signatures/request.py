@@ -23,7 +23,10 @@ _UNREAD = object()
 _ALWAYS = ("content-type", "content-encoding", "user-agent", "traceparent", "tracestate", "x-correlation-id")
 
 #: A header whose name holds one of these is a credential or the proof of one, whatever a definition asks for.
-_NEVER = ("auth", "cookie", "signature", "hmac", "secret", "token", "api-key", "apikey", "password", "session")
+_NEVER = (
+    *("auth", "cookie", "signature", "hmac", "secret", "token", "api-key", "apikey", "password", "session"),
+    *("-sig", "-mac", "verif"),
+)
 
 _MAX_VALUE_CHARACTERS = 1024
 

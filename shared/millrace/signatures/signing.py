@@ -7,11 +7,13 @@ import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from millrace.signatures.covered import body_hash_parameter, digest, messages, written
 from millrace.signatures.errors import ConfigurationMissing
 from millrace.signatures.keys import Secret
 from millrace.signatures.request import Headers, WebhookRequest
-from millrace.signatures.scheme import Form, Layout, Scheme, TimestampFormat, body_hash_parameter, digest, messages
+from millrace.signatures.scheme import Form, Layout, Place, Scheme, TimestampFormat
 
 
 def sign(
@@ -35,6 +37,8 @@ def sign(
         raise ConfigurationMissing("signing needs a secret")
     if (scheme.signs_id and not delivery_id) or ("{url}" in scheme.template and not url):
         raise ConfigurationMissing(f"scheme {scheme.name!r} signs the id or the URL of a delivery: give it")
+    if scheme.place is not Place.HEADER:
+        raise ConfigurationMissing(f"scheme {scheme.name!r} signs in the {scheme.place}, not in a header: use deliver")
     stamp = _stamp(scheme.clock, now_ms) if "{timestamp}" in scheme.template else ""
     request = WebhookRequest.build("POST", url, {"content-type": content_type}, body)
     message = messages(scheme, request, stamp, delivery_id)[0]
@@ -65,6 +69,8 @@ def deliver(
     content_type = given.setdefault("content-type", "application/json")
     if scheme.timestamp_field:
         body = _dated(scheme, body, now_ms)
+    if scheme.place is not Place.HEADER:
+        return _deliver_elsewhere(scheme, secrets, url, body, now_ms, given, delivery_id)
     if scheme.form is Form.TWILIO and content_type.startswith("application/json"):
         url = _with_body_hash(url, body)
     signed = sign(scheme, secrets, body, now_ms, url=url, delivery_id=delivery_id, content_type=content_type)
@@ -72,13 +78,50 @@ def deliver(
     return replace(request, headers=Headers({**given, **signed}))
 
 
+def _deliver_elsewhere(
+    scheme: Scheme,
+    secrets: Secret | Sequence[Secret],
+    url: str,
+    body: bytes,
+    now_ms: int,
+    headers: Mapping[str, str],
+    delivery_id: str,
+) -> WebhookRequest:
+    """A request with its signature in the query or in the body."""
+    keys = [secrets] if isinstance(secrets, Secret) else list(secrets)
+    names, stamp = scheme.names[0], _stamp(scheme.clock, now_ms) if "{timestamp}" in scheme.template else ""
+    unsigned = WebhookRequest.build("POST", url, headers, body)
+    proof = _signature_header(scheme, keys, messages(scheme, unsigned, stamp, delivery_id)[0], stamp)
+    if scheme.place is Place.QUERY:
+        return WebhookRequest.build(
+            "POST", f"{url}{'&' if '?' in url else '?'}{names.signature}={proof}", headers, body
+        )
+    document = json.loads(body)
+    for path, value in ((names.timestamp, stamp), (names.id, delivery_id), (names.signature, proof)):
+        if path:
+            _put(document, path.split("."), value)
+    return WebhookRequest.build("POST", url, headers, json.dumps(document, ensure_ascii=False).encode("utf-8"))
+
+
+def _put(document: Any, path: list[str], value: str) -> None:
+    for step in path[:-1]:
+        document = document[int(step)] if isinstance(document, list) else document.setdefault(step, {})
+    document[path[-1]] = value
+
+
 def _signature_header(scheme: Scheme, keys: Sequence[Secret], message: bytes, stamp: str) -> str:
     if scheme.layout is Layout.SPACES:
         return " ".join(_standard(scheme, secret, message) for secret in keys)
-    written = [scheme.prefix + digest(scheme, secret.raw(), message).decode("ascii") for secret in keys]
+    proofs = [scheme.prefix + _proof(scheme, secret, message) for secret in keys]
     if scheme.layout is Layout.STAMPED:
-        return ",".join([f"t={stamp}", *written])
-    return ",".join(written) if scheme.layout is Layout.COMMAS else written[0]
+        return scheme.separator.join([f"{scheme.stamp_prefix}{stamp}", *proofs])
+    return ",".join(proofs) if scheme.layout is Layout.COMMAS else proofs[0]
+
+
+def _proof(scheme: Scheme, secret: Secret, message: bytes) -> str:
+    if scheme.asymmetric:
+        return written(scheme, secret.signs(scheme, message)).decode("ascii")
+    return digest(scheme, secret.key(scheme.key), message).decode("utf-8")
 
 
 def _standard(scheme: Scheme, secret: Secret, message: bytes) -> str:

@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from millrace.signatures.challenges import could_be_crc_token
+from millrace.signatures.covered import at_path, digest, messages, written
 from millrace.signatures.errors import ConfigurationMissing, RefusalReason, SignatureInvalid
-from millrace.signatures.keys import Secret, unbase64
+from millrace.signatures.keys import Secret, unbase64, unhex
 from millrace.signatures.request import MAX_HEADER_CHARACTERS, WebhookRequest
-from millrace.signatures.scheme import ChallengeKind, Layout, Names, Scheme, TimestampFormat, digest, messages
+from millrace.signatures.scheme import ChallengeKind, Layout, Names, Place, Scheme, TimestampFormat
 from millrace.signatures.secrets import SecretSource
 
 _MAX_SIGNATURES = 16
+_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,18}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _MAX_ID_CHARACTERS = 256
 
 
@@ -95,32 +98,58 @@ def _matching(
 def _made(scheme: Scheme, secret: Secret, claim: _Claim, message: bytes) -> int:
     """How many of the claimed signatures this secret made of the message."""
     if scheme.standard_keys and secret.public:
-        return sum([secret.verifies(unbase64(text.decode("ascii")), message) for text in claim.asymmetric])
-    key = secret.shared_key() if scheme.standard_keys else secret.raw()
-    expected = digest(scheme, key, message)
+        return sum([secret.verifies(unbase64(text.decode("ascii", "replace")), message) for text in claim.asymmetric])
+    if scheme.asymmetric:
+        proofs = [_decoded(scheme, candidate) for candidate in claim.signatures]
+        return sum([proof != b"" and secret.proves(scheme, proof, message) for proof in proofs])
+    expected = digest(scheme, secret.key(scheme.key), message)
     return sum([hmac.compare_digest(expected, candidate) for candidate in claim.signatures])
 
 
+def _decoded(scheme: Scheme, text: bytes) -> bytes:
+    """The bytes of a signature; none where it is not written as the scheme writes it, to the letter."""
+    decode = unbase64 if scheme.encoding == "base64" else unhex
+    found = decode(text.decode("ascii", "replace"))
+    return found if written(scheme, found) == text else b""
+
+
 def _read(scheme: Scheme, request: WebhookRequest) -> _Claim:
-    headers = request.headers
     names = next((names for names in scheme.names if _sent(names, request)), scheme.names[0])
-    values = headers.all(names.signature)
-    if scheme.layout is Layout.COMMAS and sum(map(len, values)) <= MAX_HEADER_CHARACTERS:
-        value = ",".join(values) or headers.one(names.signature)
-    else:
-        value = headers.one(names.signature)
-    stamp, items = _split(scheme, value)
+    stamp, items = _split(scheme, _signature_text(scheme, request, names))
     if names.timestamp:
-        stamp = headers.one(names.timestamp)
-    delivery_id = headers.one(names.id) if scheme.signs_id else ""
+        stamp = _part(scheme, request, names.timestamp)
+    delivery_id = _part(scheme, request, names.id) if scheme.signs_id else ""
     if scheme.signs_id and not _plain(delivery_id):
         raise SignatureInvalid(RefusalReason.MALFORMED)
     prefix = "v1," if scheme.layout is Layout.SPACES else scheme.prefix
-    claimed = tuple(_ascii(item.removeprefix(prefix)) for item in items if item.startswith(prefix))
-    asymmetric = tuple(_ascii(item.removeprefix("v1a,")) for item in items if item.startswith("v1a,"))
+    claimed = tuple(_bytes(item.removeprefix(prefix)) for item in items if item.startswith(prefix))
+    asymmetric = tuple(_bytes(item.removeprefix("v1a,")) for item in items if item.startswith("v1a,"))
     if not (claimed or asymmetric) or len(items) > _MAX_SIGNATURES:
         raise SignatureInvalid(RefusalReason.MALFORMED)
     return _Claim(claimed, asymmetric if scheme.standard_keys else (), stamp, delivery_id)
+
+
+def _signature_text(scheme: Scheme, request: WebhookRequest, names: Names) -> str:
+    values = request.headers.all(names.signature)
+    if scheme.layout is Layout.COMMAS and values and sum(map(len, values)) <= MAX_HEADER_CHARACTERS:
+        return ",".join(values) or request.headers.one(names.signature)
+    return _part(scheme, request, names.signature)
+
+
+def _part(scheme: Scheme, request: WebhookRequest, name: str) -> str:
+    """A header, parameter or field that a proof is made of. Raises SignatureInvalid where it is not there once."""
+    if scheme.place is Place.HEADER:
+        return request.headers.one(name)
+    if scheme.place is Place.QUERY:
+        found: object = request.parameter(name)
+    else:
+        found = at_path(request.object_document(), name)
+    text = str(found) if isinstance(found, str) or type(found) is int else ""
+    if not text:
+        raise SignatureInvalid(RefusalReason.MISSING_HEADER)
+    if len(text) > MAX_HEADER_CHARACTERS:
+        raise SignatureInvalid(RefusalReason.MALFORMED)
+    return text
 
 
 def _sent(names: Names, request: WebhookRequest) -> bool:
@@ -133,18 +162,19 @@ def _split(scheme: Scheme, value: str) -> tuple[str, list[str]]:
         return "", [value]
     if scheme.layout is Layout.SPACES:
         return "", value.split(" ")
-    items = [item.strip(" \t") for item in value.split(",")]
+    items = [item.strip(" \t") for item in value.split(scheme.separator)]
     if scheme.layout is Layout.COMMAS:
         return "", items
-    stamps = [item.removeprefix("t=") for item in items if item.startswith("t=")]
-    if len(stamps) != 1 or not stamps[0]:
+    stamps = [item.removeprefix(scheme.stamp_prefix) for item in items if item.startswith(scheme.stamp_prefix)]
+    joined = scheme.separator != "," and "," in value  # a gateway joins what was sent twice
+    if len(stamps) != 1 or not stamps[0] or joined:
         raise SignatureInvalid(RefusalReason.MALFORMED)
     return stamps[0], items
 
 
-def _ascii(text: str) -> bytes:
-    # A replaced character is in no alphabet of a digest, so it can match nothing.
-    return text.encode("ascii", "replace")
+def _bytes(text: str) -> bytes:
+    # Nothing is replaced: another text is always other bytes, and so can match nothing.
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _plain(text: str) -> bool:
@@ -164,14 +194,13 @@ def _clock_reading(clock: TimestampFormat, text: str) -> int:
 def _rfc3339(text: str) -> int:
     from datetime import datetime
 
-    # Nanoseconds are cut to the microseconds that datetime reads.
-    whole, dot, rest = text.partition(".")
-    digits = rest.rstrip("Z")
-    shaped = text.isascii() and text.endswith("Z") and (digits.isdigit() if dot else whole.endswith("Z"))
-    if not shaped or len(text) > 40 or len(whole.rstrip("Z")) != 19:
+    shape = _RFC3339.fullmatch(text)
+    if shape is None:
         raise SignatureInvalid(RefusalReason.MALFORMED)
+    whole, digits, zone = shape.groups()
     try:
-        read = datetime.fromisoformat(f"{whole.rstrip('Z')}.{digits[:6]:0<6}+00:00")
+        # Nanoseconds are cut to the microseconds that datetime reads.
+        read = datetime.fromisoformat(f"{whole}.{digits or '0':0<6.6}{'+00:00' if zone == 'Z' else zone}")
     except ValueError:
         raise SignatureInvalid(RefusalReason.MALFORMED) from None
     return int(read.timestamp() * 1000)
@@ -196,10 +225,9 @@ def _delivery(scheme: Scheme, request: WebhookRequest, claim: _Claim) -> tuple[s
     if claim.delivery_id:
         return claim.delivery_id, True
     if scheme.id_field:
-        found: object = request.object_document()
-        for step in scheme.id_field.split("."):
-            found = found.get(step) if isinstance(found, dict) else None
-        return (found, True) if isinstance(found, str) and _plain(found) else (None, False)
+        found = at_path(request.object_document(), scheme.id_field)
+        text = str(found) if isinstance(found, str) or type(found) is int else ""
+        return (text, True) if _plain(text) else (None, False)
     sent = [request.headers.all(name) for name in scheme.id_headers]
     if sent and all(len(values) == 1 and _plain(values[0]) for values in sent):
         return ":".join(values[0] for values in sent), False

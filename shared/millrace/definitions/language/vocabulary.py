@@ -37,8 +37,9 @@ VOCABULARY: dict[str, Words] = {
     ),
     "verify_hmac": Words(
         (
-            "header", "prefix", "algorithm", "encoding", "separator", "timestamp_header", "timestamp_unit",
-            "tolerance_seconds", "template", "id_header", "success_status", "overload_status", "secret", "secret_env",
+            "header", "prefix", "algorithm", "encoding", "key", "place", "separator", "timestamp_header",
+            "timestamp_prefix", "timestamp_unit", "tolerance_seconds", "template", "id_header", "success_status",
+            "overload_status", "secret", "secret_env",
         ),
         ("secret",),
     ),

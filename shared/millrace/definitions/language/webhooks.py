@@ -16,12 +16,14 @@ from millrace.definitions.language.vocabulary import LIMITS
 from millrace.definitions.message_type import RecordType
 from millrace.definitions.model import SecretKind, TargetKind
 from millrace.signatures.errors import ConfigurationMissing
-from millrace.signatures.presets import PRESETS, scheme_from
+from millrace.signatures.presets import GENERIC, PRESETS, scheme_from
 from millrace.signatures.scheme import ChallengeKind, Scheme, TimestampFormat
 
 _SOURCES = tuple(source.value for source in SecretKind)
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_HEADER = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
+#: Also the name of a parameter, and a dotted path of the body.
+_HEADER = re.compile(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
+_WORDS = ("algorithm", "encoding", "key", "place", "separator")
 
 
 @dataclass(frozen=True)
@@ -182,10 +184,9 @@ def _hmac(settings: BlockReader, place: Word) -> tuple[str | None, dict[str, Any
     given = {
         "header": _header("header", settings),
         "prefix": settings.text("prefix", 100),
-        "algorithm": settings.choice("algorithm", ("sha1", "sha256", "sha512"), None),
-        "encoding": settings.choice("encoding", ("hex", "hex_upper", "base64"), None),
-        "separator": settings.choice("separator", (",",), None),
+        **{name: settings.choice(name, GENERIC[name] or (), None) for name in _WORDS},
         "timestamp_header": _header("timestamp_header", settings),
+        "timestamp_prefix": settings.text("timestamp_prefix", 100),
         "timestamp_unit": settings.choice("timestamp_unit", tuple(TimestampFormat), None),
         "tolerance_seconds": _whole_if_given("tolerance_seconds", settings),
         "template": settings.text("template"),

@@ -1,0 +1,152 @@
+"""The exact bytes that a signature covers, and the digest of them as a provider writes it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64encode, urlsafe_b64encode
+from typing import Any
+
+from millrace.signatures.errors import RefusalReason, SignatureInvalid
+from millrace.signatures.request import WebhookRequest
+from millrace.signatures.scheme import Form, Scheme
+
+_MAX_FORM_FIELDS = 2_000
+#: Adyen's fields of a notification, in the order in which they are signed.
+_ADYEN = (
+    "pspReference",
+    "originalReference",
+    "merchantAccountCode",
+    "merchantReference",
+    "amount.value",
+    "amount.currency",
+    "eventCode",
+    "success",
+)
+
+
+def messages(scheme: Scheme, request: WebhookRequest, timestamp: str, delivery_id: str) -> tuple[bytes, ...]:
+    """Every byte string that a right signature of this request may cover: one for each spelling of a signed URL.
+
+    Raises SignatureInvalid where the request cannot have been signed at all.
+    """
+    if scheme.form is Form.TWILIO:
+        return _twilio(request)
+    if scheme.form is Form.ADYEN:
+        return (_adyen(request),)
+    urls = (request.url, *request.other_urls) if "{url}" in scheme.template else ("",)
+    return tuple(_filled(scheme, request.body, {"id": delivery_id, "timestamp": timestamp, "url": url}) for url in urls)
+
+
+def _filled(scheme: Scheme, body: bytes, texts: dict[str, str]) -> bytes:
+    pieces: list[bytes] = []
+    for literal, name in scheme.parts:
+        pieces.append(literal)
+        if name:
+            pieces.append(body if name == "body" else encoded(texts[name]))
+    return b"".join(pieces)
+
+
+def digest(scheme: Scheme, key: bytes, message: bytes) -> bytes:
+    """The HMAC of a message as the provider writes it, prefix left out; of a token the token."""
+    found = key if scheme.algorithm == "token" else hmac.digest(key, message, scheme.algorithm)
+    return written(scheme, found)
+
+
+def written(scheme: Scheme, proof: bytes) -> bytes:
+    """Bytes in the scheme's encoding."""
+    match scheme.encoding:
+        case "plain":
+            return proof
+        case "base64":
+            return b64encode(proof)
+        case "base64url":
+            return urlsafe_b64encode(proof).rstrip(b"=")
+        case "hex_upper":
+            return proof.hex().upper().encode("ascii")
+    return proof.hex().encode("ascii")
+
+
+def at_path(document: Any, path: str) -> Any:
+    """What lies at a dotted path of a JSON document, a number being a place in a list; None where nothing does."""
+    found = document
+    for step in path.split("."):
+        if isinstance(found, list) and step.isdigit() and len(step) < 4:
+            found = found[int(step)] if int(step) < len(found) else None
+        else:
+            found = found.get(step) if isinstance(found, dict) else None
+    return found
+
+
+def _adyen(request: WebhookRequest) -> bytes:
+    """The values of the signed fields of the one notification, joined by colons."""
+    items = request.object_document().get("notificationItems")
+    if not isinstance(items, list) or len(items) != 1:
+        raise SignatureInvalid(RefusalReason.MALFORMED)  # of a second one nothing would be signed
+    item = at_path(items[0], "NotificationRequestItem")
+    values = [at_path(item, name) for name in _ADYEN]
+    if any(isinstance(value, dict | list | float | bool) for value in values):
+        raise SignatureInvalid(RefusalReason.MALFORMED)
+    return encoded(":".join("" if value is None else str(value) for value in values))
+
+
+def encoded(text: str) -> bytes:
+    """UTF-8, or SignatureInvalid: what cannot be encoded was never signed."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise SignatureInvalid(RefusalReason.MALFORMED) from None
+
+
+def body_hash_parameter(url: str) -> str | None:
+    """Twilio's `bodySHA256` in a URL. Raises SignatureInvalid where it is there twice."""
+    _, _, query = url.partition("#")[0].partition("?")
+    values = [pair.partition("=")[2] for pair in query.split("&") if pair.partition("=")[0] == "bodySHA256"]
+    if len(values) > 1:
+        raise SignatureInvalid(RefusalReason.MALFORMED)
+    return values[0] if values else None
+
+
+def _twilio(request: WebhookRequest) -> tuple[bytes, ...]:
+    """URL and form fields; or the URL alone, which then must name the hash of the body.
+
+    The hash is demanded wherever the URL names one, whatever the content type says: that header is not signed, and
+    a signed JSON request must not pass with its body emptied and called a form.
+    """
+    named = body_hash_parameter(request.url)
+    if named is None:
+        fields = _form_fields(request)
+    elif hmac.compare_digest(encoded(named), hashlib.sha256(request.body).hexdigest().encode("ascii")):
+        fields = b""
+    else:
+        raise SignatureInvalid(RefusalReason.MISMATCH)
+    addresses = (request.url, *request.other_urls)
+    return tuple(encoded(url) + fields for address in addresses for url in _with_and_without_port(address))
+
+
+def _form_fields(request: WebhookRequest) -> bytes:
+    from urllib.parse import parse_qsl
+
+    if not request.body:
+        return b""
+    if not request.is_form:
+        raise SignatureInvalid(RefusalReason.MALFORMED)
+    try:
+        text = request.body.decode("utf-8")
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_FORM_FIELDS)
+    except ValueError:
+        raise SignatureInvalid(RefusalReason.MALFORMED) from None
+    return encoded("".join(name + value for name, value in sorted(set(pairs))))
+
+
+def _with_and_without_port(url: str) -> tuple[str, ...]:
+    """Twilio signs the default port on some products and leaves it out on others."""
+    scheme, mark, rest = url.partition("://")
+    cut = min((place for place in map(rest.find, "/?#") if place >= 0), default=len(rest))
+    host, tail = rest[:cut], rest[cut:]
+    bare, colon, port = host.rpartition(":")
+    if not mark or not host:
+        return (url,)
+    if colon and port.isascii() and port.isdigit():
+        return (url, f"{scheme}://{bare}{tail}")
+    return (url, f"{scheme}://{host}:{443 if scheme == 'https' else 80}{tail}")

@@ -1,0 +1,91 @@
+"""The table of senders, `shared/millrace/signatures/README.md`; run as a program, it writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from millrace.signatures import PRESETS, Scheme
+from millrace.signatures.scheme import Place
+
+PAGE = Path(__file__).parents[2] / "shared" / "millrace" / "signatures" / "README.md"
+
+#: The providers' own libraries that the schemes are held to, in `test_verification_oracles*.py`.
+ORACLES = {
+    "adyen": "Adyen",
+    "discord": "discord-interactions",
+    "easypost": "easypost",
+    "gocardless": "gocardless-pro",
+    "razorpay": "razorpay",
+    "sendgrid": "sendgrid",
+    "slack": "slack_sdk",
+    "square": "squareup",
+    "standard_webhooks": "standardwebhooks",
+    "stripe": "stripe",
+    "svix": "svix",
+    "twilio": "twilio",
+}
+
+HEAD = """# Senders
+
+How each provider proves a delivery, and what somebody who captured one can do with it. Written from the code by
+`python -m tests.signatures.provider_page`; a test fails while it is not current. How to verify a scheme of your own is
+in the [definitions' README](../definitions/README.md#settings-of-a-webhook).
+
+**Replay** is what a captured delivery can do. *Once*: sent again it is a repeat for as long as it verifies, if the
+queue's `window_seconds` is at least that (the compiler warns). *Again after the window*: nothing dates it, so it runs
+again once the queue has forgotten it. *Anything*: the secret itself is sent. Headers that are not signed can always be
+changed, but make no new delivery of a captured one (except for Shopify's known topics: the same bytes run once for
+each); the compiler warns where a queue reads one.
+
+**Ed25519 and ECDSA** (discord, telnyx, sendgrid, and `whpk_` keys of Standard Webhooks) need the package
+`cryptography`: name it in the app's `requirements.txt`. The artifacts hold it only then. `millrace send` signs them
+with a private key in the same form: an Ed25519 seed, or PKCS 8 for ECDSA.
+
+*Checked against* names the provider's own library. Where it is blank, the row was written from what the provider
+documents (*source*), and only our own signer was held to it: send a test delivery first. A blank *within* is what no
+source told.
+
+| provider | proof | replay | answer | within s | checked against | source |
+|---|---|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    return HEAD + "".join(f"| {' | '.join(row(scheme))} |\n" for _, scheme in sorted(PRESETS.items()))
+
+
+def row(scheme: Scheme) -> tuple[str, ...]:
+    within = scheme.facts.answer_within_seconds
+    source = scheme.facts.source
+    shown = source.removeprefix("https://").partition("/")[0]
+    return (
+        scheme.name,
+        proof(scheme),
+        replay(scheme),
+        str(scheme.facts.success_status),
+        f"{within:g}" if within else "",
+        ORACLES.get(scheme.name, ""),
+        f"[{shown}]({source})",
+    )
+
+
+def proof(scheme: Scheme) -> str:
+    where = {Place.HEADER: "", Place.QUERY: "query ", Place.BODY: "body "}[scheme.place]
+    name = f"{where}`{scheme.names[0].signature.rpartition('.')[2]}`"
+    if scheme.algorithm == "token":
+        return f"{name}: {'user and password' if scheme.prefix == 'Basic ' else 'the secret itself'}"
+    kind = scheme.algorithm.upper() if scheme.asymmetric else f"HMAC-{scheme.algorithm.upper()}"
+    covered = {"twilio": "URL and fields", "adyen": "eight fields"}.get(scheme.form, f"`{scheme.template}`")
+    return f"{name}: {kind} of {covered}, {scheme.encoding}"
+
+
+def replay(scheme: Scheme) -> str:
+    """What a captured delivery can do."""
+    if scheme.algorithm == "token":
+        return "anything"
+    limit = "again after the window" if scheme.replay_seconds is None else f"once ({scheme.replay_seconds} s)"
+    return f"{limit}; the rest of the body can be changed" if scheme.partial else limit
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,19 @@
+"""Providers with something of their own."""
+
+from __future__ import annotations
+
+from millrace.signatures import preset
+from millrace.signatures.provider_rows import DETAILED
+from millrace.signatures.scheme import ChallengeKind
+
+
+def test_every_signed_question_belongs_to_a_row_here() -> None:
+    asking = {row.challenge for row in DETAILED if row.challenge is not None}
+    assert asking == set(ChallengeKind) - {ChallengeKind.ECHO}
+
+
+def test_shopify_knows_both_families_of_its_headers() -> None:
+    shopify = preset("shopify")
+    assert [names.signature for names in shopify.names] == ["x-shopify-hmac-sha256", "shopify-hmac-sha256"]
+    assert {"x-shopify-topic", "shopify-topic"} <= set(shopify.facts.event_headers)
+    assert "orders/paid" in shopify.kinds
