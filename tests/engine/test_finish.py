@@ -7,7 +7,7 @@ import pytest
 from millrace.engine.claim import Claim, claim
 from millrace.engine.dead_letters import list_dead_letters
 from millrace.engine.enqueue import enqueue, enqueue_all
-from millrace.engine.finish import RetryAt, RunFailure, ack, extend, nack, reject, release, snooze
+from millrace.engine.finish import RetryAt, RunFailure, ack, end, extend, follow_up, nack, reject, release, snooze
 from millrace.engine.status import MessageStatus, status
 from millrace.engine.sweep import sweep
 from millrace.engine.workflow_state import read_workflow_state, write_workflow_state
@@ -148,3 +148,33 @@ def test_a_message_waits_no_longer_than_it_is_kept(bench: Bench, ordering: Order
         bench.clock.forward(1)
         assert sweep(queue).buried == 1
         assert status(queue, message_id).status is MessageStatus.DEAD
+
+
+# -- in two halves ----------------------------------------------------------------------------------------------
+
+
+def test_a_message_is_done_with_the_first_half_and_counted_with_the_second(bench: Bench) -> None:
+    queue = bench.queue(ordering=Ordering.FIFO)
+    message_id = put_one(queue)
+    ended = end(queue, only(claim(queue, owner="w")).entry, b"r")
+    assert ended is not None
+    found = status(queue, message_id)
+    assert (found.status, found.result) == (MessageStatus.DONE, None)
+    assert queue.state(fresh=True).depth == 1, "too high is safe"
+    follow_up(queue, [ended])
+    found = status(queue, message_id)
+    assert found.result is not None
+    assert found.result.snapshot == b"r"
+    assert (queue.state(fresh=True).depth, queue.state().done) == (0, 1)
+
+
+def test_the_first_half_of_a_stale_claim_changes_nothing_and_a_repeat_has_no_second_half(bench: Bench) -> None:
+    queue = bench.queue(lease_seconds=5)
+    put_one(queue)
+    old = only(claim(queue, owner="slow")).entry
+    bench.clock.forward(5_000)
+    new = only(claim(queue, owner="quick")).entry
+    with pytest.raises(StaleClaim):
+        end(queue, old)
+    assert end(queue, new) is not None
+    assert end(queue, new) is None

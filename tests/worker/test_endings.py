@@ -143,6 +143,19 @@ def test_fifo_failure_releases_the_rest_uncharged_and_blocks(bench: Bench) -> No
     assert seen == [0, 1, 1, 2, 3, 4]
 
 
+def test_fifo_results_that_cannot_be_kept_stop_nothing(memory_bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    queue = memory_bench.queue(ordering=Ordering.FIFO)
+    receipts = put_all(queue, 3)
+
+    def refuse(_results: object) -> None:
+        raise StoreUnavailable("no answer")
+
+    memory_bench.store.put_results = refuse  # type: ignore[method-assign, assignment]
+    assert drain(queue, lambda _context: None).counts["done"] == 3
+    assert all(status(queue, receipt.message_id).status is MessageStatus.DONE for receipt in receipts)
+    assert "results could not be kept" in caplog.text
+
+
 # -- acks -------------------------------------------------------------------------------------------------------
 
 

@@ -6,11 +6,12 @@ import pytest
 
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue_all
+from millrace.engine.finish import ack
 from millrace.engine.queue import Queue
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Ordering
 from millrace.worker import TimeLeft
-from millrace.worker.pipeline import BATCH, Pipeline, Run, Stage
+from millrace.worker.pipeline import BATCH, MAX_UNWRITTEN, Pipeline, Run, Stage
 from millrace.worker.time_left import real_wait
 from tests.conftest import Bench
 
@@ -104,3 +105,22 @@ def test_done_runs_are_acked_by_the_batch(queue: Queue) -> None:
     pipeline.close()
     assert pipeline.next_ack_batch(0) == runs
     assert pipeline.next_ack_batch(0) is None
+
+
+def test_what_follows_a_fifo_ack_holds_nothing_up_unless_very_much_is_unwritten(memory_bench: Bench) -> None:
+    queue = memory_bench.queue(ordering=Ordering.FIFO)
+    pipeline = pipeline_of(queue)
+    rooms = []
+    for _ in range(MAX_UNWRITTEN + 1):
+        pipeline.add(runs_of(queue, 1))
+        run = started(pipeline)
+        assert pipeline.take(run, Stage.RUNNING)
+        ack(queue, [run.entry])
+        pipeline.await_follow_up(run)
+        rooms.append(pipeline.room(0))
+    assert rooms == [BATCH] * MAX_UNWRITTEN + [0]
+    assert len(pipeline.next_ack_batch(0) or ()) == BATCH
+    pipeline.followed_up(BATCH)
+    assert (pipeline.room(0), pipeline.busy) == (BATCH, True)
+    pipeline.followed_up(MAX_UNWRITTEN + 1 - BATCH)
+    assert not pipeline.busy

@@ -81,6 +81,26 @@ def test_fifo_runs_in_order_and_acks_each_before_the_next_starts(bench: Bench) -
     assert not early
 
 
+def test_fifo_starts_the_next_while_the_result_before_it_is_written(memory_bench: Bench) -> None:
+    queue = memory_bench.queue(ordering=Ordering.FIFO)
+    put_all(queue, 3)
+    put_results, second_runs = memory_bench.store.put_results, threading.Event()
+    in_time: list[bool] = []
+
+    def only_once_the_second_runs(results):  # type: ignore[no-untyped-def]
+        in_time.append(second_runs.wait(10))
+        put_results(results)
+
+    def handle(context: Context) -> None:
+        if context.json()["n"] == 1:
+            second_runs.set()
+
+    memory_bench.store.put_results = only_once_the_second_runs  # type: ignore[method-assign]
+    assert drain(queue, handle).counts["done"] == 3
+    assert all(in_time)
+    assert queue.state(fresh=True).done == 3, "nothing is left behind when the worker ends"
+
+
 def test_per_key_keeps_the_order_of_each_key(bench: Bench) -> None:
     queue = bench.queue(ordering=Ordering.PER_KEY, shards=2)
     enqueue_all(queue, [Draft(f'{{"n":{n}}}'.encode(), key=f"k{n % 3}") for n in range(24)])

@@ -36,15 +36,60 @@ def ack(queue: Queue, entries: Sequence[Entry], results: Sequence[bytes | None] 
     One write unit each, one more where the result is kept, and one for the whole batch.
     """
     epoch = queue.state().epoch
+    outcomes = _end(queue, entries)
+    snapshots = results or [None] * len(entries)
+    follow_up(
+        queue,
+        [
+            Ended(entry, snapshot, epoch)
+            for entry, snapshot, outcome in zip(entries, snapshots, outcomes, strict=True)
+            if isinstance(outcome, Applied)
+        ],
+    )
+    return _answers(queue, entries, outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A message that is done and out of the queue: its result and the queue's counters follow."""
+
+    entry: Entry
+    snapshot: bytes | None
+    epoch: int  #: the queue's, as it was seen before the entry was taken out
+
+
+def end(queue: Queue, entry: Entry, snapshot: bytes | None = None) -> Ended | None:
+    """The first half of an ack, after which the next message of an ordered queue may start.
+
+    `follow_up` has to be called with what it gives: None where an earlier try had ended it. Raises what an ack answers.
+    """
+    epoch = queue.state().epoch
+    outcomes = _end(queue, [entry])
+    (problem,) = _answers(queue, [entry], outcomes)
+    if problem is not None:
+        raise problem
+    return Ended(entry, snapshot, epoch) if isinstance(outcomes[0], Applied) else None
+
+
+def follow_up(queue: Queue, ended: Sequence[Ended]) -> None:
+    """The second half: keep the results, and give the credits back in one write.
+
+    A crash before it loses the snapshots, not the truth; the sweep finds the credits.
+    """
+    if ended and queue.spec.idempotency.cache_result:
+        queue.store.put_results([_result(queue, one.entry, one.snapshot) for one in ended])
+    if ended:
+        book_endings(queue, min(one.epoch for one in ended), len(ended), done=[one.entry.id for one in ended])
+
+
+def _end(queue: Queue, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
     queue.record(HistoryEvent.ENDING, entries)
-    outcomes = queue.store.end_entries(entries)
-    done = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, Applied)]
-    if done and queue.spec.idempotency.cache_result:
-        queue.store.put_results(
-            [_result(queue, entries[number], results[number] if results else None) for number in done]
-        )
-    if done:
-        book_endings(queue, epoch, len(done), done=[entries[number].id for number in done])
+    return queue.store.end_entries(entries)
+
+
+def _answers(
+    queue: Queue, entries: Sequence[Entry], outcomes: Sequence[WriteResult[Entry]]
+) -> list[MillraceError | None]:
     answers = [_ack_answer(queue, entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True)]
     _record_answers(queue, HistoryEvent.DONE, entries, answers)
     return answers

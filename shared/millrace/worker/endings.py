@@ -12,7 +12,7 @@ In a first-in-first-out queue nothing may overtake: after any ending but success
 
 from __future__ import annotations
 
-from millrace.engine.finish import RunFailure, ack, nack, reject, release, snooze
+from millrace.engine.finish import RunFailure, ack, end, follow_up, nack, reject, release, snooze
 from millrace.engine.queue import Queue
 from millrace.model.errors import BodyLost, MillraceError, StaleClaim
 from millrace.model.message import DeadLetterReason
@@ -48,8 +48,40 @@ class Endings:
             self._record(run, error)
         elif not self._pipeline.fifo:
             self._pipeline.await_ack(run)
-        elif not self.ack([run]):
+        elif not self._end(run):
             self.release_unstarted()
+
+    def commit(self, batch: list[Run]) -> None:
+        """Write what is waiting: acks, or in a fifo queue what follows them."""
+        if not self._pipeline.fifo:
+            self.ack(batch)
+            return
+        ended = [run.ended for run in batch if run.ended is not None]
+        try:
+            follow_up(self._queue, ended)
+        except MillraceError as error:
+            fields = {"action": "results_lost", "queue": self._queue.spec.name, "error": str(error)}
+            log.warning("Messages are done, but their results could not be kept.", extra=fields)
+        finally:
+            self._pipeline.followed_up(len(batch))
+
+    def _end(self, run: Run) -> bool:
+        """Take a message out of a fifo queue, so that the next may start; whether that is sure."""
+        for _ in range(ACK_TRIES):
+            try:
+                run.ended = end(self._queue, run.entry, run.result)
+            except StaleClaim:
+                self._counter.count("stale")
+                self._pipeline.drop([run])
+                return False
+            except MillraceError:
+                continue
+            self._counter.count("done")
+            self._pipeline.await_follow_up(run)
+            return True
+        self._counter.count("unwritten")
+        self._pipeline.drop([run])
+        return False
 
     def ack(self, runs: list[Run]) -> bool:
         """Ack a batch; whether all of it is done. Without an answer it is repeated while the claims live."""

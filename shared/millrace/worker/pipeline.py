@@ -18,6 +18,7 @@ from enum import Enum
 from threading import Condition, Event, Lock
 
 from millrace.engine.claim import Claim
+from millrace.engine.finish import Ended
 from millrace.engine.queue import Queue
 from millrace.model.message import Entry
 from millrace.model.queue_spec import Ordering
@@ -49,6 +50,7 @@ class Run:
     started_at: int = 0
     deadline: int = 0
     result: bytes = b""
+    ended: Ended | None = None  #: of a fifo queue: done, and what follows is still to be written
     cancelled: Event = field(default_factory=Event)
 
     def live(self, now: int, margin_ms: int = 0) -> bool:
@@ -73,6 +75,7 @@ class Pipeline:
         self._held: dict[str, Run] = {}
         self._finished: list[Run] = []
         self._writing = 0  #: runs whose ending is being written
+        self._following = 0  #: runs of a fifo queue whose results and counters are still to be written
         self._waiting_runners = 0
         self._ahead = 0  #: the fetch is woken when no more than this is buffered
         self.stuck = 0  #: threads whose run was given up but has not come back
@@ -86,7 +89,7 @@ class Pipeline:
         with self._lock:
             self._ahead = ahead
             if self.fifo:
-                return 0 if self._held else BATCH
+                return 0 if self._held or self._following > MAX_UNWRITTEN else BATCH
             if len(self._buffer) > ahead or len(self._finished) + self._writing > MAX_UNWRITTEN:
                 return 0
             unfinished = len(self._held) - len(self._finished) - self._writing + self.stuck
@@ -131,9 +134,9 @@ class Pipeline:
 
     @property
     def busy(self) -> bool:
-        """Something is held whose ending is still to come."""
+        """Something is held whose ending, or what follows it, is still to come."""
         with self._lock:
-            return bool(self._held)
+            return bool(self._held or self._following)
 
     # -- run ----------------------------------------------------------------------------------------------------
     def next(self) -> Run | None:
@@ -212,6 +215,23 @@ class Pipeline:
             if lone or len(self._finished) == 1:
                 self._committable.notify()
 
+    def await_follow_up(self, run: Run) -> None:
+        """A run of a fifo queue is done and its entry gone: what follows goes with the next batch."""
+        with self._lock:
+            self._held.pop(run.entry.token, None)
+            self._writing -= 1
+            run.stage = Stage.GONE
+            self._finished.append(run)
+            self._following += 1
+            self._committable.notify()
+            self._made_room()
+
+    def followed_up(self, count: int) -> None:
+        """What follows so many runs of a fifo queue is written, or given up."""
+        with self._lock:
+            self._following -= count
+            self._moved()
+
     def next_ack_batch(self, linger_s: float) -> list[Run] | None:
         """Up to a batch of done runs: at once when nothing else is under way, else after a short linger."""
         with self._lock:
@@ -224,7 +244,8 @@ class Pipeline:
                 self._wait(self._committable, linger_s)
             batch = self._finished[:BATCH]
             del self._finished[:BATCH]
-            self._writing += len(batch)
+            if not self.fifo:
+                self._writing += len(batch)
             return batch
 
     # -- hold ---------------------------------------------------------------------------------------------------

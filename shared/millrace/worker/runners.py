@@ -78,7 +78,7 @@ class Runners:
 
     def _commit(self) -> None:
         while (batch := self._pipeline.next_ack_batch(self._linger_s)) is not None:
-            self._endings.ack(batch)
+            self._endings.commit(batch)
 
     def _may_start(self, run: Run) -> bool:
         """Whether a run starts in time under the rate limit, and while its claim is live with a margin."""

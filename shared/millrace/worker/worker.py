@@ -6,8 +6,8 @@ used once. Calls go one way:
 
     Worker ──► Runners, Heartbeat ──► Endings ──► Pipeline
 
-A first-in-first-out queue is run by one lane: each message starts only after the ack of the one before it was
-confirmed, and when one does not succeed the rest of its batch is released.
+A first-in-first-out queue is run by one lane: each message starts only after the entry of the one before it is gone
+for sure; its result and the counters follow behind. When one does not succeed the rest of its batch is released.
 """
 
 from __future__ import annotations

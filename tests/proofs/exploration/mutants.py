@@ -10,11 +10,13 @@ import pytest
 
 import millrace.engine.claim
 import millrace.engine.enqueue
+import millrace.engine.finish
 import millrace.engine.poll
 import millrace.engine.shares
 import millrace.engine.status
 import millrace.engine.sweep
 import millrace.model.queue_state
+import tests.proofs.exploration.scenarios
 from millrace.engine.clear import remove_orphan
 from millrace.engine.counters import book_endings
 from millrace.engine.status import MessageStatus
@@ -256,6 +258,17 @@ def _doomed_count_as_claims(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(millrace.engine.claim, "poll", crowded)
 
 
+def _follow_up_under_the_newest_epoch(patch: pytest.MonkeyPatch) -> None:
+    """What follows an ending is booked as if the ending had just been."""
+    follow_up = millrace.engine.finish.follow_up
+
+    def booked_now(queue: Any, ended: Any) -> None:
+        epoch = queue.state(fresh=True).epoch
+        follow_up(queue, [replace(one, epoch=epoch) for one in ended])
+
+    patch.setattr(tests.proofs.exploration.scenarios, "follow_up", booked_now)
+
+
 def _turns_that_never_come(patch: pytest.MonkeyPatch) -> None:
     """What is left to a rival is left to it for good."""
     patch.setattr(millrace.engine.shares, "TURN_MS", 1 << 40)
@@ -387,6 +400,11 @@ MUTANTS: dict[str, Mutant] = {
         "liveness: what may run is handed out",
         "a healthy message behind a doomed one",
         _doomed_count_as_claims,
+    ),
+    "follow-up under the newest epoch": Mutant(
+        "the epoch before an ending, for what follows it",
+        "fifo whose counters follow behind",
+        _follow_up_under_the_newest_epoch,
     ),
     "turns that never come": Mutant(
         "liveness: what is left to a rival is anybody's after half a second",

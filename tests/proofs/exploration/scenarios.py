@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from millrace.engine.claim import SILENT_MS, Claim, claim
 from millrace.engine.dead_letters import list_dead_letters, replay
 from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
-from millrace.engine.finish import RunFailure, ack, nack, release, snooze
+from millrace.engine.finish import RunFailure, ack, end, follow_up, nack, release, snooze
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.shares import ALL_TURNS_MS, TURN_MS
 from millrace.engine.status import status
@@ -224,6 +225,24 @@ class World:
                         return
             except MillraceError:
                 return
+
+        return work
+
+    def leader(self, name: str, limit: int) -> Callable[[], None]:
+        """A worker of a fifo queue: each starts when the one before is out; results and counters follow behind."""
+        queue = self.queue()
+
+        def work() -> None:
+            ended = []
+            with suppress(MillraceError):
+                for held in claim(queue, owner=name, limit=limit).claims:
+                    self.stage.pause("start of a run")
+                    if not self.start(queue, held):
+                        break
+                    self.stage.pause("run")
+                    ended.append(end(queue, held.entry, b"r"))
+            with suppress(MillraceError):
+                follow_up(queue, [one for one in ended if one is not None])
 
         return work
 
@@ -472,6 +491,19 @@ def _mended(world: World) -> list[tuple[str, Callable[[], None]]]:
     ]
 
 
+def _led(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """Messages of a fifo queue are done, and counted only later; the sweep and a sender come in between."""
+    _prepared(world, Draft(b"a"), Draft(b"b"))
+    world.now += GRANT_MINUTES * MINUTE + COMMIT_WITHIN_MS + SKEW_MS
+    return [
+        ("one", world.leader("one", 2)),
+        ("sweep", world.sweeper()),
+        ("sender", world.sender(None)),
+        ("time", world.time(LEASE_MS)),
+        ("two", world.leader("two", 2)),
+    ]
+
+
 def _replayed(world: World) -> list[tuple[str, Callable[[], None]]]:
     _prepared(world, Draft(b"x"))
     for _ in range(MAX_ATTEMPTS):
@@ -541,6 +573,7 @@ SCENARIOS: dict[str, Scenario] = {
     "a lease runs out under a worker": _scenario(_takeover),
     "two failing workers and an onlooker": _scenario(_failing_takeover),
     "two workers claim batches": _scenario(_batches),
+    "fifo whose counters follow behind": _scenario(_led, ordering=Ordering.FIFO),
     "two workers race and share": _scenario(_raced),
     "fifo under takeover and failure": _scenario(_in_order, ordering=Ordering.FIFO),
     "per_key under takeover and failure": _scenario(_in_order, ordering=Ordering.PER_KEY),
