@@ -42,8 +42,9 @@ each); the compiler warns where a queue reads one.
 with a private key in the same form: an Ed25519 seed, or PKCS 8 for ECDSA.
 
 *Checked against* names the provider's own library, and is the only proof of a row. Where it is blank, the row was
-written from memory of the scheme: *read more* leads to the provider's pages, which were not compared with it, and the sample's
-body is invented in the provider's style. Only our own signer was held to it: send a test delivery before you rely on it.
+written from memory of the scheme: *read more* leads to the provider's pages, which were not compared with it, and the
+sample's body is invented in the provider's style. Only our own signer was held to it: send a test delivery before you
+rely on it.
 
 | provider | proof | replay | answer | within s | checked against | read more |
 |---|---|---|---|---|---|---|
