@@ -207,7 +207,18 @@ def _python(module: str, *arguments: str) -> list[str]:
 def _app(home: Path, port: int, engine_url: str, environment: Mapping[str, str]) -> list[str]:
     """The local stack's own process: the gateway, every function, the stream, the schedule. No body is large enough
     for S3."""
-    places = ["--home", str(home), "--port", str(port), "--dynamodb", engine_url, "--s3", "http://127.0.0.1:9"]
+    places = [
+        "--app",
+        str(home),
+        "--home",
+        str(home),
+        "--port",
+        str(port),
+        "--dynamodb",
+        engine_url,
+        "--s3",
+        "http://127.0.0.1:9",
+    ]
     given = [f"--set={name}={environment[name]}" for name in ("DEFINITIONS", "COMMANDS", "POWERTOOLS_LOG_LEVEL")]
     return _python("infra.local.app", *places, *given)
 
