@@ -11,7 +11,7 @@ from tests.worker.conftest import ahead_of, drain, put
 
 
 def test_a_run_knows_how_long_it_may_still_take(bench: Bench) -> None:
-    queue = bench.queue(execution_timeout_seconds=60)
+    queue = bench.queue(execution_timeout_seconds=60, lease_seconds=300)  # so that nobody takes it over meanwhile
     put(queue)
     left: list[int] = []
 
