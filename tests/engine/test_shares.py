@@ -141,3 +141,15 @@ def test_names_of_rivals_do_not_pile_up(memory_bench: Bench) -> None:
         held_by = held.entry.claimed(f"t{number}", f"w{number}", memory_bench.clock(), 60_000)
         note_holders(queue.poll_memory, pk, [held_by], memory_bench.clock())
     assert len(queue.poll_memory.rivals[pk]) <= MANY_RIVALS + 1
+
+
+def test_who_asks_only_once_is_handed_what_was_left_to_others(bench: Bench) -> None:
+    queue = bench.queue()
+    (pk,) = queue.partitions()
+    enqueue_all(queue, MANY)
+    lose(bench, queue, pk, OWNERS)
+    shared = claim(queue, owner="a", limit=100)
+    assert shared.left
+    assert len(shared.claims) < 100
+    rest = claim(queue, owner="a", limit=100, sharing=False)
+    assert (len(shared.claims) + len(rest.claims), rest.left) == (100, False)

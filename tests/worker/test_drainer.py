@@ -126,6 +126,18 @@ def test_what_ends_one_drain_ends_no_other(memory_bench: Bench) -> None:
     assert sorted(rig.seen) == [1, 2, 3]
 
 
+def test_a_worker_that_leaves_takes_what_it_left_to_rivals(bench: Bench) -> None:
+    """They may have left as well: then nobody would run it until the next wake-up."""
+    rig = DrainerRig(bench)
+    for n in range(40):
+        rig.put(n)
+    memory, (pk,) = rig.queue().poll_memory, rig.queue().partitions()
+    memory.lost_at[pk] = bench.clock()
+    memory.rivals[pk] = {f"gone-{n}": bench.clock() for n in range(9)}
+    rig.drainer.drain(rig.wake_request(), TimeLeft())
+    assert sorted(rig.seen) == list(range(40))
+
+
 def test_two_workers_on_one_queue_run_each_message_once(bench: Bench) -> None:
     one, two = DrainerRig(bench), DrainerRig(bench)
     for n in range(60):

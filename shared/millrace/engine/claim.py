@@ -64,6 +64,7 @@ class Claimed:
 
     claims: list[Claim]
     next_at: int | None = None  #: None: nothing is in sight
+    left: bool = False  #: messages that may run were left to rivals: who goes away takes them first
 
 
 def claim(
@@ -74,10 +75,12 @@ def claim(
     lease_ms: int | None = None,
     only: Filter = EVERYTHING,
     least_tried: bool = False,
+    sharing: bool = True,
 ) -> Claimed:
     """Take up to `limit` messages, best first; none while the queue is paused.
 
-    With `least_tried`, of the best few the ones with the fewest attempts: what a probe of a target takes.
+    With `least_tried`, of the best few the ones with the fewest attempts: what a probe of a target takes. `sharing`
+    leaves some to rivals for a moment: right for who asks again, wrong for who asks once.
 
     Costs two queries and one batch read for each partition looked at, and a write unit for each claim.
     """
@@ -86,6 +89,7 @@ def claim(
     start = int(queue.runtime.chance() * len(partitions))
     claims: list[Claim] = []
     next_at: list[int] = []
+    left = False
     failed: StoreUnavailable | None = None
     paused = bool(queue.state().paused_at)
     for pk in partitions[start:] + partitions[:start]:
@@ -94,7 +98,7 @@ def claim(
             next_at.append(ask_at)
             continue
         try:
-            asked = _Asked(limit - len(claims), owner, lease_ms, only, paused=paused, least_tried=least_tried)
+            asked = _Asked(limit - len(claims), owner, lease_ms, only, paused, least_tried, sharing)
             claimed = _claim_partition(queue, pk, asked)
         except StoreUnavailable as error:
             # One partition that does not answer hides neither the others nor what was claimed before it.
@@ -103,13 +107,14 @@ def claim(
             next_at.append(queue.now() + SILENT_MS)
             continue
         claims += claimed.claims
+        left = left or claimed.left
         if claimed.next_at is not None:
             next_at.append(claimed.next_at)
         if len(claims) >= limit:
             break
     if failed is not None and not claims:
         raise failed
-    return Claimed(claims, min(next_at, default=None))
+    return Claimed(claims, min(next_at, default=None), left)
 
 
 def body_of(queue: Queue, held: Claim) -> bytes:
@@ -138,6 +143,7 @@ class _Asked:
     only: Filter
     paused: bool
     least_tried: bool
+    sharing: bool
 
 
 def _claim_partition(queue: Queue, pk: str, asked: _Asked) -> Claimed:
@@ -150,7 +156,7 @@ def _claim_partition(queue: Queue, pk: str, asked: _Asked) -> Claimed:
         if claims or not cleared or not queue.spec.ordering.ordered:
             break
         # The head of an ordered queue is gone: what was behind it may start now.
-    return Claimed(claims, found.next_at)
+    return Claimed(claims, found.next_at, found.left)
 
 
 def _look(queue: Queue, pk: str, wanted: int, asked: _Asked) -> tuple[PollResult, dict[str, Message]]:
@@ -162,7 +168,8 @@ def _look(queue: Queue, pk: str, wanted: int, asked: _Asked) -> tuple[PollResult
     passed: dict[Place, Entry] = {}
     for look in range(LOOKS):
         width = min(wanted << look, max(wanted, MAX_CLAIMS))
-        found = poll(queue, pk, width, queue.now(), asked.only, passed.keys(), asked.owner)
+        rival = asked.owner if asked.sharing else ""
+        found = poll(queue, pk, width, queue.now(), asked.only, passed.keys(), rival)
         messages = _messages_of(queue, [*found.entries, *passed.values()])
         now = queue.now()
         if any(_committed(entry, messages) for entry in passed.values()):

@@ -58,6 +58,7 @@ class PollResult:
     orphans: dict[Place, Entry] = field(default_factory=dict)  #: entries that will never have a message: to be removed
     next_at: int | None = None  #: when something more may become claimable, as far as the poll could see
     passed: Set[Place] = frozenset()  #: entries to look past: they have no message yet
+    left: bool = False  #: entries that may run were left to rivals, whose turn it is
 
     def later(self, at: int) -> None:
         self.next_at = at if self.next_at is None else min(self.next_at, at)
@@ -99,6 +100,7 @@ def _best(queue: Queue, pk: str, wanted: int, now: int, only: Filter, found: Pol
         candidates += _from_lane(queue, pk, after, READY_END, width, now, only, found)
         found.entries, next_turn = share.pick(sorted(candidates, key=_rank), wanted)
         if next_turn is not None:
+            found.left = True
             found.later(next_turn)
     if not candidates and not found.doomed:
         ahead = queue.store.read_lane(pk, due_now(now), WAITING + END, 1)

@@ -98,7 +98,7 @@ class Dispatcher:
     def take(self, queue: Queue, demand: Demand, wait_ms: int) -> Claimed:
         """What can be claimed now, else what comes within `wait_ms`. Raises TooManyWaiting."""
         if not wait_ms:
-            return _claim(queue, demand)
+            return _claim(queue, demand, sharing=False)
         line = self._line(queue.tenant, queue.spec.name)
         with line.lock:
             if len(line.waiters) >= self._max_waiting:
@@ -229,8 +229,15 @@ class Dispatcher:
                     return True, None
 
 
-def _claim(queue: Queue, demand: Demand) -> Claimed:
-    return claim(queue, owner=demand.owner, limit=demand.limit, lease_ms=demand.lease_ms, only=demand.only)
+def _claim(queue: Queue, demand: Demand, *, sharing: bool = True) -> Claimed:
+    return claim(
+        queue,
+        owner=demand.owner,
+        limit=demand.limit,
+        lease_ms=demand.lease_ms,
+        only=demand.only,
+        sharing=sharing,
+    )
 
 
 def _peek(queue: Queue, pk: str) -> tuple[bool, int | None]:

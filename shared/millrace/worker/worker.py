@@ -140,16 +140,21 @@ class Worker:
         if not limit or rate_wait_ms:
             return self._idle(seen, allowed.next_at if not limit else self._queue.now() + rate_wait_ms)
         claimed = self._claim(limit, least_tried=allowed.probe)
+        if not claimed.claims and not self._idle(seen, claimed.next_at):
+            # Before it leaves: what was left to others, since they may have left as well.
+            claimed = self._claim(limit, least_tried=allowed.probe, sharing=False) if claimed.left else claimed
+            if not claimed.claims:
+                return False
         if not claimed.claims:
-            return self._idle(seen, claimed.next_at)
+            return True
         self._idle_since = 0
         runs = self._with_start_times([Run(taken, taken.entry) for taken in claimed.claims])
         self._runners.grow(self.pipeline.add(runs))
         return True
 
-    def _claim(self, limit: int, *, least_tried: bool) -> Claimed:
+    def _claim(self, limit: int, *, least_tried: bool, sharing: bool = True) -> Claimed:
         try:
-            return claim(self._queue, owner=self.owner, limit=limit, least_tried=least_tried)
+            return claim(self._queue, owner=self.owner, limit=limit, least_tried=least_tried, sharing=sharing)
         except StoreUnavailable:
             if not self.pipeline.busy:
                 raise
