@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +17,11 @@ def die() -> None:
 
 
 def freeze() -> None:
-    """With SIGSTOP: the process goes on where it was when somebody sends it SIGCONT."""
-    os.kill(os.getpid(), signal.SIGSTOP)
+    """With SIGSTOP: the process goes on where it was when somebody sends it SIGCONT.
+
+    Sent to this very thread: sent to the process, another thread may take it, and this one goes on for a moment.
+    """
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 def before(function: Callable[..., Any], event: Callable[[], None]) -> Callable[..., Any]:
