@@ -23,7 +23,7 @@ from millrace.signatures import (
     generic,
     verify,
 )
-from millrace.signatures.scheme import Place
+from millrace.signatures.scheme import SignaturePlace
 from millrace.signatures.signing import deliver
 
 NOW = 1_772_442_847_250
@@ -54,7 +54,7 @@ GENERIC = {
 SCHEMES = {
     name: scheme
     for name, scheme in {**PRESETS, **GENERIC}.items()
-    if scheme.place is Place.HEADER and scheme.algorithm != "token"
+    if scheme.place is SignaturePlace.HEADER and scheme.algorithm != "token"
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from millrace.signatures import PRESETS, Scheme
-from millrace.signatures.scheme import Place
+from millrace.signatures.scheme import SignaturePlace
 
 PAGE = Path(__file__).parents[2] / "shared" / "millrace" / "signatures" / "README.md"
 
@@ -71,7 +71,7 @@ def row(scheme: Scheme) -> tuple[str, ...]:
 
 
 def proof(scheme: Scheme) -> str:
-    where = {Place.HEADER: "", Place.QUERY: "query ", Place.BODY: "body "}[scheme.place]
+    where = {SignaturePlace.HEADER: "", SignaturePlace.QUERY: "query ", SignaturePlace.BODY: "body "}[scheme.place]
     name = f"{where}`{scheme.names[0].signature.rpartition('.')[2]}`"
     if scheme.algorithm == "token":
         return f"{name}: {'user and password' if scheme.prefix == 'Basic ' else 'the secret itself'}"

@@ -25,13 +25,13 @@ from millrace.signatures import (
 )
 from millrace.signatures.covered import at_path
 from millrace.signatures.samples import load_sample
-from millrace.signatures.scheme import Place
+from millrace.signatures.scheme import SignaturePlace
 from millrace.signatures.signing import deliver
 from tests.signatures.cases import NOW, OTHER, URL, changed, pairs, refusal, secret_of, signer_of, with_header
 
 FOLDER = Path(__file__).parents[2] / "events" / "providers"
 TOKENS = {name: row for name, row in PRESETS.items() if row.algorithm == "token"}
-ELSEWHERE = {name: row for name, row in PRESETS.items() if row.place is not Place.HEADER}
+ELSEWHERE = {name: row for name, row in PRESETS.items() if row.place is not SignaturePlace.HEADER}
 
 
 def sent(name: str, value: str | None = None, now: int = NOW) -> WebhookRequest:

@@ -9,7 +9,7 @@ from typing import Any
 from millrace.signatures.errors import ConfigurationMissing
 from millrace.signatures.provider_rows import DETAILED
 from millrace.signatures.provider_table import PLAIN
-from millrace.signatures.scheme import Facts, Layout, Names, Place, Scheme, TimestampFormat
+from millrace.signatures.scheme import Facts, Layout, Names, Scheme, SignaturePlace, TimestampFormat
 
 #: Tolerance where a definition names a timestamp header and says no more.
 DEFAULT_TOLERANCE_SECONDS = 300
@@ -27,7 +27,7 @@ GENERIC: Mapping[str, tuple[str, ...] | None] = {
     "algorithm": ("sha256", "sha1", "sha512", "token", "ed25519", "ecdsa"),
     "encoding": ("hex", "hex_upper", "base64", "base64url", "plain"),
     "key": ("text", "base64", "hex", "standard"),
-    "place": tuple(Place),
+    "place": tuple(SignaturePlace),
     "separator": (",", ";", " ", "&"),
     "timestamp_header": None,
     "timestamp_prefix": None,
@@ -53,7 +53,7 @@ def for_header(header: str) -> Scheme | None:
     """
     if header.lower() in _ANYBODYS:
         return None
-    found = [row for row in _ROWS if row.place is Place.HEADER and row.algorithm != "token"]
+    found = [row for row in _ROWS if row.place is SignaturePlace.HEADER and row.algorithm != "token"]
     found = [row for row in found if any(names.signature == header.lower() for names in row.names)]
     return found[0] if len({_proof(row) for row in found}) == 1 else None
 
@@ -70,13 +70,13 @@ def generic(header: str, **settings: Any) -> Scheme:
     HMAC-SHA256 of the body`. Raises ConfigurationMissing for anything that could not verify.
     """
     _check_generic(header, settings)
-    place, algorithm = Place(settings.get("place", "header")), settings.get("algorithm", "sha256")
+    place, algorithm = SignaturePlace(settings.get("place", "header")), settings.get("algorithm", "sha256")
     listed = [settings.get("timestamp_header") or "", settings.get("id_header") or ""]
-    stamp, name = (given.lower() if place is Place.HEADER else given for given in listed)
+    stamp, name = (given.lower() if place is SignaturePlace.HEADER else given for given in listed)
     dated = bool(stamp or settings.get("timestamp_prefix"))
     return Scheme(
         "generic",
-        (Names(header.lower() if place is Place.HEADER else header, stamp, name),),
+        (Names(header.lower() if place is SignaturePlace.HEADER else header, stamp, name),),
         place=place,
         layout=_layout(settings),
         separator=settings.get("separator") or ",",
@@ -88,7 +88,7 @@ def generic(header: str, **settings: Any) -> Scheme:
         template=settings.get("template") or ("{timestamp}.{body}" if dated else "{body}"),
         clock=TimestampFormat(settings.get("timestamp_unit", "seconds")),
         tolerance_seconds=settings.get("tolerance_seconds", DEFAULT_TOLERANCE_SECONDS) if dated else None,
-        id_headers=(name,) if name and place is Place.HEADER else (),
+        id_headers=(name,) if name and place is SignaturePlace.HEADER else (),
         facts=Facts(settings.get("success_status", 202), settings.get("overload_status", 503)),
     )
 

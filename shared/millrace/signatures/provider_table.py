@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from millrace.signatures.scheme import ChallengeKind, Facts, Form, Layout, Names, Place, Scheme, TimestampFormat
+from millrace.signatures.scheme import (
+    ChallengeKind,
+    Facts,
+    Form,
+    Layout,
+    Names,
+    Scheme,
+    SignaturePlace,
+    TimestampFormat,
+)
 
 _MS = TimestampFormat.MILLISECONDS
 
@@ -166,11 +175,11 @@ PLAIN = (
     _token("revenuecat", "authorization", "www.revenuecat.com/docs/integrations/webhooks", id_field="event.id"),
     _token("telegram", "x-telegram-bot-api-secret-token", "core.telegram.org/bots/api#setwebhook", id_field="update_id"),
     # A signature in the query or in the body.
-    _hmac("pandadoc", "signature", "developers.pandadoc.com/docs/webhooks-verification", place=Place.QUERY),
+    _hmac("pandadoc", "signature", "developers.pandadoc.com/docs/webhooks-verification", place=SignaturePlace.QUERY),
     Scheme(
         "mailgun",
         (Names("signature.signature", "signature.timestamp", "signature.token"),),
-        place=Place.BODY,
+        place=SignaturePlace.BODY,
         template="{timestamp}{id}",
         tolerance_seconds=36_000,  # its retries take 8 hours
         partial=True,
@@ -179,7 +188,7 @@ PLAIN = (
     Scheme(
         "adyen",
         (Names("notificationItems.0.NotificationRequestItem.additionalData.hmacSignature"),),
-        place=Place.BODY,
+        place=SignaturePlace.BODY,
         form=Form.ADYEN,
         encoding="base64",
         key="hex",

@@ -32,7 +32,7 @@ class Layout(StrEnum):
     STAMPED = "stamped"  #: `t=…,v1=…[,v1=…]` (Stripe), with the scheme's own names and separator
 
 
-class Place(StrEnum):
+class SignaturePlace(StrEnum):
     """Where a signature and its parts are."""
 
     HEADER = "header"
@@ -101,7 +101,7 @@ class Scheme:
 
     name: str
     names: tuple[Names, ...]  #: the first whose headers are present is used, whole; they are never mixed
-    place: Place = Place.HEADER
+    place: SignaturePlace = SignaturePlace.HEADER
     layout: Layout = Layout.SINGLE
     separator: str = ","  #: between the parts of a list or a stamped header
     stamp_prefix: str = "t="  #: of the time in a stamped header
@@ -167,7 +167,7 @@ class Scheme:
     @property
     def signed_headers(self) -> frozenset[str]:
         """The headers that a signature covers; every other one can be changed on the way."""
-        fields = {name for _, name in self.parts} if self.place is Place.HEADER else set()
+        fields = {name for _, name in self.parts} if self.place is SignaturePlace.HEADER else set()
         stamps = {names.timestamp for names in self.names} if "timestamp" in fields else set()
         ids = {names.id for names in self.names} if "id" in fields else set()
         return frozenset(stamps | ids) - {""}

@@ -13,7 +13,7 @@ from millrace.signatures.covered import body_hash_parameter, digest, messages, w
 from millrace.signatures.errors import ConfigurationMissing
 from millrace.signatures.keys import Secret
 from millrace.signatures.request import Headers, WebhookRequest
-from millrace.signatures.scheme import Form, Layout, Place, Scheme, TimestampFormat
+from millrace.signatures.scheme import Form, Layout, Scheme, SignaturePlace, TimestampFormat
 
 
 def sign(
@@ -37,7 +37,7 @@ def sign(
         raise ConfigurationMissing("signing needs a secret")
     if (scheme.signs_id and not delivery_id) or ("{url}" in scheme.template and not url):
         raise ConfigurationMissing(f"scheme {scheme.name!r} signs the id or the URL of a delivery: give it")
-    if scheme.place is not Place.HEADER:
+    if scheme.place is not SignaturePlace.HEADER:
         raise ConfigurationMissing(f"scheme {scheme.name!r} signs in the {scheme.place}, not in a header: use deliver")
     stamp = _stamp(scheme.clock, now_ms) if "{timestamp}" in scheme.template else ""
     request = WebhookRequest.build("POST", url, {"content-type": content_type}, body)
@@ -69,7 +69,7 @@ def deliver(
     content_type = given.setdefault("content-type", "application/json")
     if scheme.timestamp_field:
         body = _dated(scheme, body, now_ms)
-    if scheme.place is not Place.HEADER:
+    if scheme.place is not SignaturePlace.HEADER:
         return _deliver_elsewhere(scheme, secrets, url, body, now_ms, given, delivery_id)
     if scheme.form is Form.TWILIO and content_type.startswith("application/json"):
         url = _with_body_hash(url, body)
@@ -92,7 +92,7 @@ def _deliver_elsewhere(
     names, stamp = scheme.names[0], _stamp(scheme.clock, now_ms) if "{timestamp}" in scheme.template else ""
     unsigned = WebhookRequest.build("POST", url, headers, body)
     proof = _signature_header(scheme, keys, messages(scheme, unsigned, stamp, delivery_id)[0], stamp)
-    if scheme.place is Place.QUERY:
+    if scheme.place is SignaturePlace.QUERY:
         return WebhookRequest.build(
             "POST", f"{url}{'&' if '?' in url else '?'}{names.signature}={proof}", headers, body
         )

@@ -22,7 +22,7 @@ from millrace.signatures.covered import at_path, digest, messages, written
 from millrace.signatures.errors import ConfigurationMissing, RefusalReason, SignatureInvalid
 from millrace.signatures.keys import Secret, unbase64, unhex
 from millrace.signatures.request import MAX_HEADER_CHARACTERS, WebhookRequest
-from millrace.signatures.scheme import ChallengeKind, Layout, Names, Place, Scheme, TimestampFormat
+from millrace.signatures.scheme import ChallengeKind, Layout, Names, Scheme, SignaturePlace, TimestampFormat
 from millrace.signatures.secrets import SecretSource
 
 _MAX_SIGNATURES = 16
@@ -138,9 +138,9 @@ def _signature_text(scheme: Scheme, request: WebhookRequest, names: Names) -> st
 
 def _part(scheme: Scheme, request: WebhookRequest, name: str) -> str:
     """A header, parameter or field that a proof is made of. Raises SignatureInvalid where it is not there once."""
-    if scheme.place is Place.HEADER:
+    if scheme.place is SignaturePlace.HEADER:
         return request.headers.one(name)
-    if scheme.place is Place.QUERY:
+    if scheme.place is SignaturePlace.QUERY:
         found: object = request.parameter(name)
     else:
         found = at_path(request.object_document(), name)
