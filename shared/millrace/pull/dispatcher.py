@@ -70,7 +70,7 @@ class _WaitingLine:
     waiters: deque[_Waiter] = field(default_factory=deque)
     looking: bool = False
     look_at: int = 0  #: nothing is worth reading before this
-    sure_at: int | None = None  #: from then on something is known to have come: claim, do not merely glimpse
+    sure_at: int | None = None  #: from then on something is known to have come: claim, do not merely peek
     unseen: bool = True  #: nobody has looked lately: look at every shard
     idle: int = 0  #: looks in a row that brought nothing
     shard: int = 0  #: partition to look at next

@@ -169,7 +169,7 @@ class Stack:
             for n, port in enumerate(self.ports)
         ]
         self._ending = threading.Event()
-        self._keeper = threading.Thread(target=self._keep_up, name="keeper", daemon=True)
+        self._supervisor = threading.Thread(target=self._keep_up, name="supervisor", daemon=True)
 
     @property
     def roles(self) -> list[Role]:
@@ -177,7 +177,7 @@ class Stack:
 
     def start(self) -> None:
         """Up and answering. Raises StackFailed."""
-        self._keeper.start()
+        self._supervisor.start()
         end = time.monotonic() + READY_S
         for port in self.ports:
             while not _listens(port):
@@ -194,8 +194,8 @@ class Stack:
     def end(self, *, within_s: float = 0.0) -> None:
         """Everything that was started here ends: by its pid, stopped or not."""
         self._ending.set()
-        if self._keeper.is_alive():
-            self._keeper.join()
+        if self._supervisor.is_alive():
+            self._supervisor.join()
         for role in self.roles:
             role.end(within_s=within_s)
 

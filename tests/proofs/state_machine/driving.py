@@ -81,7 +81,7 @@ class Driver(RuleBasedStateMachine):
         self.model.accept(life)
         return life
 
-    def turned_away(self, process: int, answer: MillraceError) -> None:
+    def refused(self, process: int, answer: MillraceError) -> None:
         assert isinstance(answer, QueueFull), answer
         full = self.depth() >= DEPTH
         assert full or self.world.now < self.world.full_until[process], "refused though there is room"

@@ -66,7 +66,7 @@ class Operators(Driver):
         try:
             receipt = replay(self.world.queues[process], dead_letter, job)
         except QueueFull as error:
-            return self.turned_away(process, error)
+            return self.refused(process, error)
         if dead_letter.replay_job == job:
             assert receipt.duplicate
             assert receipt.message_id == dead_letter.replayed_as

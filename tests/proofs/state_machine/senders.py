@@ -78,7 +78,7 @@ class Senders(Driver):
         now = self.world.now
         for draft, answer in zip(drafts, answers, strict=True):
             if isinstance(answer, MillraceError):
-                self.turned_away(process, answer)
+                self.refused(process, answer)
                 continue
             known = self.model.repeat_of(answer.message_id, now)
             assert answer.duplicate == (known is not None), f"{answer} where {known} was known"
