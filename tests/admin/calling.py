@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from millrace.definitions import Definitions
@@ -15,6 +13,7 @@ from millrace.engine.enqueue import enqueue
 from millrace.engine.finish import RunFailure, reject
 from millrace.engine.queue import Queue
 from millrace.model.message import DeadLetter, Draft
+from tests.http.calling import ApiCaller
 from tests.pull.calling import defined
 
 DEFINITIONS = Definitions(
@@ -33,64 +32,11 @@ DEFINITIONS = Definitions(
 BOTH = "operate read"
 
 
-@dataclass(frozen=True)
-class Got:
-    """An answer read."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.content)
-
-
-class Caller:
-    """Calls the function as a token's holder."""
+class Caller(ApiCaller):
+    """Calls the admin function as a token's holder."""
 
     def __init__(self, handler: Callable[[Any, Any], Any], tenant: str) -> None:
-        self.handler = handler
-        self.tenant = tenant
-        self.principal: dict[str, str] | None = {
-            "token_id": "abcdefghijklmnop",
-            "name": "olga",
-            "scopes": BOTH,
-            "tenants": tenant,
-        }
-
-    def __call__(
-        self,
-        method: str,
-        path: str,
-        document: Any = None,
-        *,
-        query: str = "",
-        headers: Mapping[str, str] | None = None,
-    ) -> Got:
-        event: dict[str, Any] = {
-            "version": "2.0",
-            "routeKey": "ANY /admin/{proxy+}",
-            "rawPath": path,
-            "rawQueryString": query,
-            "headers": dict(headers or {}),
-            "requestContext": {"stage": "$default", "http": {"method": method, "path": path, "sourceIp": "127.0.0.1"}},
-            "isBase64Encoded": False,
-        }
-        if self.principal is not None:
-            event["requestContext"]["authorizer"] = {"lambda": self.principal}
-        if document is not None:
-            event["headers"].setdefault("content-type", "application/json")
-            event["body"] = json.dumps(document)
-        result = self.handler(event, None)
-        body = result["body"]
-        data = base64.b64decode(body) if result["isBase64Encoded"] else body.encode()
-        return Got(result["statusCode"], result["headers"], data)
-
-    def ok(self, method: str, path: str, document: Any = None, **more: Any) -> Any:
-        got = self(method, path, document, **more)
-        assert got.status in (200, 202), got
-        return got.json
+        super().__init__(handler, tenant, {"token_id": "abcdefghijklmnop", "name": "olga", "scopes": BOTH})
 
 
 def bury(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from millrace.definitions import Definitions
 from millrace.http.routes import Api
 from millrace.model.tokens import Scope
 from millrace.pull.service import PullService
+from tests.http.calling import ApiCaller
 
 EVERY_SCOPE = " ".join(Scope)
 
@@ -54,56 +51,13 @@ DEFINITIONS = Definitions(
 )
 
 
-@dataclass(frozen=True)
-class Got:
-    """An answer read."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.content)
-
-
-class Caller:
-    """Calls the API as a token's holder."""
+class Caller(ApiCaller):
+    """Calls the pull API as a token's holder."""
 
     def __init__(self, api: Api[PullService], tenant: str, scopes: str = EVERY_SCOPE) -> None:
+        principal = {"token_id": "t", "name": "tester", "scopes": scopes}
+        super().__init__(lambda event, _context: api.handle(event), tenant, principal)
         self.api = api
-        self.tenant = tenant
-        self.principal: dict[str, str] | None = {"token_id": "t", "name": "tester", "scopes": scopes, "tenants": tenant}
-
-    def __call__(
-        self,
-        method: str,
-        path: str,
-        document: Any = None,
-        *,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        query: str = "",
-    ) -> Got:
-        event: dict[str, Any] = {
-            "version": "2.0",
-            "rawPath": path,
-            "rawQueryString": query,
-            "headers": dict(headers or {}),
-            "requestContext": {"stage": "$default", "http": {"method": method, "path": path, "sourceIp": "127.0.0.1"}},
-            "isBase64Encoded": content is not None,
-        }
-        if self.principal is not None:
-            event["requestContext"]["authorizer"] = {"lambda": self.principal}
-        if content is not None:
-            event["body"] = base64.b64encode(content).decode()
-        elif document is not None:
-            event["headers"].setdefault("content-type", "application/json")
-            event["body"] = json.dumps(document)
-        result = self.api.handle(event)
-        body = result["body"]
-        data = base64.b64decode(body) if result["isBase64Encoded"] else body.encode()
-        return Got(result["statusCode"], result["headers"], data)
 
     def enqueue(self, body: Any = "work", queue: str = "Jobs", **options: Any) -> Any:
         got = self("POST", f"/v1/queues/{queue}/messages", {"body": body, **options})
