@@ -23,7 +23,7 @@ from millrace.model.message import DeadLetterFilter, DeadLetterReason
 from millrace.spark.actions import BulkRun, derive_queue, enqueue_source, reconcile_source, replay_dead_letters
 from millrace.spark.connection import TableConnection, connect
 from millrace.spark.files import read_bytes
-from millrace.spark.report import Summary
+from millrace.spark.report import Report
 from millrace.spark.rows import MESSAGE_FIELDS
 from millrace.spark.sources import Format, RowSource
 from millrace.spark.writer import Writing
@@ -48,13 +48,13 @@ def main(arguments: Sequence[str]) -> int:
     return exit_code(summary, strict=given.strict)
 
 
-def exit_code(summary: Summary, *, strict: bool) -> int:
+def exit_code(summary: Report, *, strict: bool) -> int:
     """Whether somebody must look: rows failed, or (strict) were rejected, in conflict or missing."""
     looked_at = ("failed", "rejected", "conflict", "missing") if strict else ("failed",)
     return INCOMPLETE if any(summary.counts.get(name) for name in looked_at) else OK
 
 
-def perform(spark: SparkSession, given: argparse.Namespace) -> Summary:
+def perform(spark: SparkSession, given: argparse.Namespace) -> Report:
     job = _job(spark, given)
     connect(job.connection).runtime.store.get_queue_state(job.tenant, job.queue)  # fails at once, not in every task
     match given.action:

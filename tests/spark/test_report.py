@@ -7,11 +7,11 @@ import json
 import pytest
 
 from functions.bulk_enqueue.job import exit_code
-from millrace.spark.report import Summary, table
+from millrace.spark.report import Report, table
 
 COUNTS = {"inserted": 12_345, "duplicate": 20, "conflict": 0, "rejected": 3, "failed": 0}
 REASONS = [("duplicate", "A message of its key was there already.", 20), ("rejected", "invalid_message: é", 3)]
-SUMMARY = Summary("enqueue", "run-1", "Jobs", COUNTS, REASONS, {"units": 24_690.04, "waited_s": 0.0}, {"cycles": []})
+SUMMARY = Report("enqueue", "run-1", "Jobs", COUNTS, REASONS, {"units": 24_690.04, "waited_s": 0.0}, {"cycles": []})
 
 
 def test_the_table_has_every_count_their_sum_and_the_reasons() -> None:
@@ -31,7 +31,7 @@ def test_the_table_has_every_count_their_sum_and_the_reasons() -> None:
 
 
 def test_a_run_without_reasons_shows_none() -> None:
-    shown = Summary("enqueue", "run-1", "Jobs", {"inserted": 0}).as_table()
+    shown = Report("enqueue", "run-1", "Jobs", {"inserted": 0}).as_table()
     assert shown.splitlines()[1:] == ["", "inserted  0", "rows      0"]
 
 
@@ -73,5 +73,5 @@ def test_a_table_is_as_wide_as_its_widest_cells_and_ends_no_line_with_blanks() -
     ],
 )
 def test_the_exit_code_says_whether_somebody_must_look(counts: dict[str, int], usual: int, strict: int) -> None:
-    summary = Summary("enqueue", "run-1", "Jobs", counts)
+    summary = Report("enqueue", "run-1", "Jobs", counts)
     assert (exit_code(summary, strict=False), exit_code(summary, strict=True)) == (usual, strict)

@@ -15,9 +15,9 @@ from millrace.engine.finish import RunFailure, ack, reject
 from millrace.engine.queue import Queue
 from millrace.model.clock import system_clock
 from millrace.model.message import DeadLetterFilter
+from millrace.spark.bulk_write import WritePlan, write_batches
 from millrace.spark.connection import TableConnection, Tables, connect
 from millrace.spark.dead_letters import Replay, dead_letter_rows, read_dead_letters
-from millrace.spark.enqueue import WritePlan, write_batches
 from millrace.spark.lookup import Lookup, look_up
 from millrace.spark.row_mapping import Shape, shape_batches
 from millrace.spark.rows import COPIES, READ

@@ -1,5 +1,26 @@
-"""Bulk work from Spark: enqueue a data set, follow a folder of work items, replay and reconcile by the million.
+"""Bulk work from Spark: a DataFrame into a queue, a folder of work items, replays and comparisons by the million.
 
-The modules that shape, write and check know nothing of Spark; `sources`, `enqueueing`, `looking`, `deriving`,
-`reporting` and `running` put them to work on its executors.
+    Report      what came of it, exactly
+
+Each name is imported when it is first used: what runs on an executor needs neither a session nor all of Spark.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from millrace.spark.report import Report
+
+_HOME = {"Report": "report"}
+
+__all__ = ["Report"]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported from its module when it is first asked for (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'millrace.spark' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"millrace.spark.{_HOME[name]}"), name)

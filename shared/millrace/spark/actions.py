@@ -19,12 +19,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from millrace.definitions import load
 from millrace.model.message import DeadLetterFilter
+from millrace.spark.bulk_write import RunCounts, RunCountsParam, WritePlan, shape_rows, task_count, write_rows
 from millrace.spark.connection import TableConnection
 from millrace.spark.dead_letters import LINES, Replay, dead_letter_rows, read_dead_letters
-from millrace.spark.enqueue import RunCounts, RunCountsParam, WritePlan, shape_rows, task_count, write_rows
 from millrace.spark.lookup import MISSING, Lookup, find_statuses
 from millrace.spark.progress import watched
-from millrace.spark.report import Summary, count_outcomes, keep_outcomes, keep_rejects, keep_summary
+from millrace.spark.report import Report, count_outcomes, keep_outcomes, keep_rejects, keep_summary
 from millrace.spark.row_mapping import Shape
 from millrace.spark.rows import REPORTED, SHAPED, RowOutcome
 from millrace.spark.sources import Format, RowSource, read_items, read_source
@@ -67,7 +67,7 @@ class BulkRun:
         return WritePlan(self.connection, shape, self.writing, self.units_per_s, self.rows_per_s, replays)
 
 
-def enqueue_source(job: BulkRun, source: RowSource) -> Summary:
+def enqueue_source(job: BulkRun, source: RowSource) -> Report:
     """Every row of the source into the queue; safe to repeat."""
     rows = read_source(job.spark, source)
     tasks = task_count(rows, job.tasks)
@@ -84,7 +84,7 @@ def _write(
     *,
     lines: bool = False,
     details: dict[str, Any] | None = None,
-) -> Summary:
+) -> Report:
     """Write, keep the report, sum it up."""
     run_counts = job.spark.sparkContext.accumulator({}, RunCountsParam())
     outcomes = write_rows(shaped, plan, tasks, run_counts)
@@ -93,7 +93,7 @@ def _write(
     counts, reasons = count_outcomes(kept, [outcome.value for outcome in RowOutcome])
     if counts[RowOutcome.REJECTED]:
         keep_rejects(kept, job.place, lines=lines)
-    summary = Summary(action, job.run, job.queue, counts, reasons, _spent(run_counts.value), details or {})
+    summary = Report(action, job.run, job.queue, counts, reasons, _spent(run_counts.value), details or {})
     keep_summary(job.spark, summary, job.place)
     return summary
 
@@ -103,9 +103,7 @@ def _spent(counts: RunCounts) -> dict[str, float]:
     return {name: counts.get(name, 0.0) for name in ("units", "throttled", "waited_s")}
 
 
-def replay_dead_letters(
-    job: BulkRun, only: DeadLetterFilter, export: str | None, *, dry_run: bool, now: int
-) -> Summary:
+def replay_dead_letters(job: BulkRun, only: DeadLetterFilter, export: str | None, *, dry_run: bool, now: int) -> Report:
     """Dead letters that match, enqueued again; from the table, or from its export to S3."""
     replay = Replay(job.connection, job.definitions, job.queue, job.tenant, job.run, only, now)
     lines = _export_lines(job.spark, export) if export else _table_lines(job, replay)
@@ -138,7 +136,7 @@ def _export_lines(spark: SparkSession, path: str) -> DataFrame:
     )
 
 
-def _preview(job: BulkRun, shaped: DataFrame) -> Summary:
+def _preview(job: BulkRun, shaped: DataFrame) -> Report:
     """What would be replayed, by what went wrong."""
 
     def of(name: str) -> Any:
@@ -152,7 +150,7 @@ def _preview(job: BulkRun, shaped: DataFrame) -> Summary:
         .collect()
     )
     reasons = [("would replay", _described(group), group["count"]) for group in groups]
-    return Summary("replay (dry run)", job.run, job.queue, {"matching": sum(n for _, _, n in reasons)}, reasons[:20])
+    return Report("replay (dry run)", job.run, job.queue, {"matching": sum(n for _, _, n in reasons)}, reasons[:20])
 
 
 def _described(group: Any) -> str:
@@ -160,7 +158,7 @@ def _described(group: Any) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def reconcile_source(job: BulkRun, source: RowSource) -> Summary:
+def reconcile_source(job: BulkRun, source: RowSource) -> Report:
     """Where the message of each row is: missing, queued, done, dead."""
     rows = read_source(job.spark, source)
     shaped = shape_rows(rows, job.shape(source)).persist()
@@ -178,12 +176,12 @@ def reconcile_source(job: BulkRun, source: RowSource) -> Summary:
     counts, reasons = count_outcomes(kept, [*dict.fromkeys(STANDINGS.values()), RowOutcome.REJECTED.value])
     if counts[RowOutcome.REJECTED]:
         keep_rejects(kept, job.place, lines=source.format is Format.JSON_LINES)
-    summary = Summary("reconcile", job.run, job.queue, counts, reasons)
+    summary = Report("reconcile", job.run, job.queue, counts, reasons)
     keep_summary(job.spark, summary, job.place)
     return summary
 
 
-def derive_queue(job: BulkRun, folder: str) -> Summary:
+def derive_queue(job: BulkRun, folder: str) -> Report:
     """Enqueue the work items that became ready; say of every other why it is not."""
     items = read_items(job.spark, folder)
     tasks = task_count(items, job.tasks)

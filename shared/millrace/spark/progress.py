@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 
-from millrace.spark.enqueue import RunCounts
+from millrace.spark.bulk_write import RunCounts
 from millrace.spark.rows import RowOutcome
 
 EVERY_S = 5.0

@@ -26,7 +26,7 @@ REASONS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Report:
     """A run in figures."""
 
     action: str
@@ -120,5 +120,5 @@ def _from_the_beginning(rejected: DataFrame) -> DataFrame:
     return joined.withColumn("offset", F.col("offset") + F.coalesce("start", F.lit(0)))
 
 
-def keep_summary(spark: SparkSession, summary: Summary, place: str) -> None:
+def keep_summary(spark: SparkSession, summary: Report, place: str) -> None:
     write_text(spark, f"{place}/summary.json", summary.as_json())

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from millrace.spark import enqueue
+from millrace.spark import bulk_write
 from millrace.spark.adaptive_throttle import Spending
+from millrace.spark.bulk_write import RunCountsParam, WritePlan, fold_copies, spent, task_count, write_batches
 from millrace.spark.connection import TableConnection, Tables
-from millrace.spark.enqueue import RunCountsParam, WritePlan, fold_copies, spent, task_count, write_batches
 from millrace.spark.metered_client import MeteredClient
 from millrace.spark.row_mapping import Shape, shape_batches
 from millrace.spark.rows import READ, SHAPED
@@ -53,7 +53,7 @@ def test_a_task_reports_each_row_and_counts_it(
 ) -> None:
     client: Any = None
     metered = MeteredClient(client)
-    monkeypatch.setattr(enqueue, "connect", lambda _connection: Tables(memory_bench.runtime, metered))
+    monkeypatch.setattr(bulk_write, "connect", lambda _connection: Tables(memory_bench.runtime, metered))
     shape = Shape(definitions, "Jobs", memory_bench.tenant)
     plan = WritePlan(TableConnection("q", "d", "b"), shape, Writing("run-1"), units_per_s=5.0)
     counted: Any = Counted()
