@@ -13,7 +13,6 @@ from moto import mock_aws
 from millrace.aws.blobs import S3Blobs
 from millrace.engine.queue import Runtime
 from millrace.engine.status import status
-from millrace.model.body import read_body
 from millrace.model.errors import BodyLost, StoreUnavailable
 from millrace.stores.memory.queue import MemoryStore
 from tests.conftest import Clock
@@ -32,7 +31,7 @@ def test_body_of_five_megabytes_goes_to_the_bucket_and_comes_back_whole(
         queue = gate.queue("Blobs")
         message = status(queue, answer.json["message_id"]).message
         assert message.body.blob
-        assert read_body(message.body, queue.runtime.blobs) == body
+        assert queue.runtime.bodies.read(message) == body
 
 
 def test_bucket_that_does_not_take_a_body_is_our_fault(

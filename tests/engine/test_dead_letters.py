@@ -16,7 +16,6 @@ from millrace.engine.finish import RunFailure, ack, nack
 from millrace.engine.inspect import list_claims, list_entries
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, status
-from millrace.model.body import read_body
 from millrace.model.errors import InvalidCursor, InvalidField, NotFound
 from millrace.model.message import DeadLetterFilter, DeadLetterReason, Draft
 from millrace.model.queue_spec import RetryPolicy
@@ -52,7 +51,7 @@ def test_a_dead_letter_is_the_whole_message(bench: Bench, queue: Queue) -> None:
     (dead_letter,) = list_dead_letters(queue).items
     again = get_dead_letter(queue, dead_letter.sk)
     assert again == dead_letter
-    assert read_body(again.message.body, queue.runtime.blobs) == b"body 0"
+    assert queue.runtime.bodies.read(again.message) == b"body 0"
     assert (again.message.headers, again.message.correlation_id, again.project) == ({"x-n": "0"}, "c-0", "a")
     assert (again.failed_at, again.error_type, again.error) == (bench.clock(), "HttpError", "status 500")
 

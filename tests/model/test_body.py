@@ -1,4 +1,4 @@
-"""A body is kept packed where that is smaller, in a blob where it is large, and read back byte for byte."""
+"""A body is packed where that is smaller, and unpacked byte for byte."""
 
 from __future__ import annotations
 
@@ -7,49 +7,38 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.model.body import INLINE_LIMIT, PACK_FROM, place_body, read_body, same_body
-from millrace.model.errors import BodyLost
-from millrace.stores.memory.queue import MemoryBlobs
+from millrace.model.body import PACK_FROM, blob_name, digest, pack, unpack
 
-NOISE = random.Random(1).randbytes(INLINE_LIMIT + 1)
+NOISE = random.Random(1).randbytes(40_000)
 
 
 @pytest.mark.parametrize(
-    ("data", "packing", "blob"),
+    ("data", "packing"),
     [
-        (b"", "", ""),
-        (b"a" * (PACK_FROM - 1), "", ""),
-        (b"a" * PACK_FROM, "zlib", ""),
-        (NOISE[:INLINE_LIMIT], "", ""),
-        (NOISE, "", "b"),
-        (b"a" * 1_000_000, "zlib", ""),
+        (b"", ""),
+        (b"a" * (PACK_FROM - 1), ""),
+        (b"a" * PACK_FROM, "zlib"),
+        (NOISE, ""),
+        (b"a" * 1_000_000, "zlib"),
     ],
 )
-def test_a_body_comes_back_as_it_was(data: bytes, packing: str, blob: str) -> None:
-    blobs = MemoryBlobs()
-    body = place_body(data, blobs, "b")
-    assert (body.packing, body.blob, body.size) == (packing, blob, len(data))
-    assert read_body(body, blobs) == data
-
-
-def test_other_bytes_in_a_blobs_place_are_refused() -> None:
-    blobs = MemoryBlobs()
-    body = place_body(NOISE, blobs, "b")
-    blobs.put("b", NOISE[:-1] + b"x")
-    with pytest.raises(BodyLost):
-        read_body(body, blobs)
+def test_a_body_comes_back_as_it_was(data: bytes, packing: str) -> None:
+    body = pack(data)
+    assert (body.packing, body.size) == (packing, len(data))
+    assert unpack(body.data, body) == data
 
 
 def test_no_more_is_unpacked_than_was_accepted() -> None:
-    body = place_body(b"a" * 100_000, MemoryBlobs(), "b")
-    with pytest.raises(BodyLost):
-        read_body(replace(body, size=10), MemoryBlobs())
+    body = pack(b"a" * 100_000)
+    assert unpack(body.data, replace(body, size=10)) is None
 
 
-@pytest.mark.parametrize("data", [b"", b"a" * PACK_FROM, NOISE], ids=["plain", "packed", "blob"])
-def test_a_body_is_told_from_another_without_reading_a_blob(data: bytes) -> None:
-    stored = place_body(data, MemoryBlobs(), "b")
-    nowhere = MemoryBlobs()
-    assert same_body(stored, data, nowhere)
-    assert not same_body(stored, data + b"!", nowhere)
-    assert not data or not same_body(stored, b"!" + data[1:], nowhere)
+def test_other_bytes_of_the_same_size_are_told_by_the_digest() -> None:
+    body = replace(pack(NOISE), digest=digest(NOISE))
+    assert unpack(NOISE, body) == NOISE
+    assert unpack(NOISE[:-1] + b"x", body) is None
+
+
+def test_a_blob_is_named_by_what_is_in_it() -> None:
+    assert blob_name(NOISE) == blob_name(bytes(NOISE))
+    assert blob_name(NOISE) != blob_name(NOISE + b"x")

@@ -12,7 +12,6 @@ from millrace.admission.admit import SOURCE_IP, typed_message
 from millrace.engine.claim import claim
 from millrace.engine.finish import RunFailure, ack, reject
 from millrace.engine.status import MessageStatus, status
-from millrace.model.body import read_body
 from millrace.model.errors import StoreUnavailable
 from tests.webhooks.gate import OLD_SECRET, Gate, signed, v1, v2, with_headers
 
@@ -45,7 +44,7 @@ def test_body_is_stored_byte_for_byte(gate: Gate, endpoint: str, body: bytes, co
     assert answer.status == 202, answer.text
     queue = gate.queue({"Generic": "Events", "Binary": "Blobs", "Text": "Texts"}[endpoint])
     message = status(queue, answer.json["message_id"]).message
-    assert read_body(message.body, queue.runtime.blobs) == body
+    assert queue.runtime.bodies.read(message) == body
     assert message.content_type == content_type
 
 

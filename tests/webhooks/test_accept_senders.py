@@ -11,7 +11,6 @@ import pytest
 
 from millrace.definitions import Definitions
 from millrace.engine.claim import claim
-from millrace.model.body import read_body
 from millrace.signatures import PRESETS, Headers, WebhookRequest
 from tests.signatures.cases import SHAPES
 from tests.webhooks.gate import DOMAIN, OLD_SECRET, OTHERS, SECRET, Gate, endpoints, signed, v1, v2, with_headers
@@ -172,7 +171,7 @@ def test_twilio_may_send_its_fields_by_get(gate: Gate) -> None:
     assert gate.call(v2(request)).status == 204
     queue = gate.queue("Events")
     (held,) = claim(queue, owner="w", limit=1).claims
-    assert read_body(held.message.body, queue.runtime.blobs) == b"MessageSid=SM1&Body=two%20words"
+    assert queue.runtime.bodies.read(held.message) == b"MessageSid=SM1&Body=two%20words"
     assert held.message.content_type == "application/x-www-form-urlencoded"
     altered = replace(request, url=request.url.replace("SM1", "SM2"), query=request.query.replace("SM1", "SM2"))
     assert gate.call(v2(altered)).status == 401

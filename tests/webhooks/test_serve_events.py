@@ -11,7 +11,6 @@ import pytest
 from functions.ingress import handler as function
 from millrace.definitions import Definitions, load
 from millrace.engine.status import status
-from millrace.model.body import read_body
 from millrace.signatures import SecretSource
 from millrace.stores.dynamodb.client import TableNames
 from millrace.webhooks import Ingress
@@ -89,7 +88,7 @@ def test_cookies_and_authorisation_are_not_stored_and_joined_headers_are_kept(ga
 def test_binary_body_is_kept_whole(gate: Gate) -> None:
     answer = gate.call(read("ingress-binary-v2"))
     queue = gate.queue("Blobs")
-    assert read_body(status(queue, answer.json["message_id"]).message.body, queue.runtime.blobs) == bytes(range(256))
+    assert queue.runtime.bodies.read(status(queue, answer.json["message_id"]).message) == bytes(range(256))
 
 
 def test_function_starts_from_its_environment_alone(

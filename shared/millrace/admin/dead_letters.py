@@ -36,7 +36,6 @@ from millrace.http.schemas import (
     text,
     time,
 )
-from millrace.model.body import read_body
 from millrace.model.errors import AlreadyReplayed, BodyLost, NotFound
 from millrace.model.ids import random_token
 from millrace.model.message import DeadLetter, DeadLetterFilter, DeadLetterReason
@@ -102,9 +101,9 @@ def show_one(service: AdminService, request: ApiRequest) -> HttpResponse:
 
 
 def _body(queue: Queue, dead_letter: DeadLetter) -> bytes | None:
-    body = dead_letter.message.body
+    message = dead_letter.message
     try:
-        return read_body(body, queue.runtime.blobs) if body.size <= SHOWN_BODY else None
+        return queue.runtime.bodies.read(message) if message.body.size <= SHOWN_BODY else None
     except BodyLost:
         return None
 
@@ -112,7 +111,7 @@ def _body(queue: Queue, dead_letter: DeadLetter) -> bytes | None:
 def download_one(service: AdminService, request: ApiRequest) -> HttpResponse:
     """The exact bytes of a dead letter's body, also when its message is forgotten."""
     queue, dead_letter = _found(service, request)
-    content = read_body(dead_letter.message.body, queue.runtime.blobs)
+    content = queue.runtime.bodies.read(dead_letter.message)
     return download(dead_letter.message, content, request.headers.get("Range"))
 
 

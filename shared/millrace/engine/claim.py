@@ -16,7 +16,6 @@ from millrace.engine.finish import release
 from millrace.engine.poll import DOOMED_AT_ONCE, EVERYTHING, Filter, PollResult, poll
 from millrace.engine.queue import Queue
 from millrace.engine.shares import note_losses
-from millrace.model.body import read_body
 from millrace.model.errors import InvalidField, StoreUnavailable
 from millrace.model.ids import random_token
 from millrace.model.keys import group_of
@@ -119,7 +118,7 @@ def claim(
 
 def body_of(queue: Queue, held: Claim) -> bytes:
     """The body exactly as received: from the message, or one blob read."""
-    return read_body(held.message.body, queue.runtime.blobs)
+    return queue.runtime.bodies.read(held.message)
 
 
 def _checked(queue: Queue, owner: str, limit: int, lease_ms: int | None) -> int:

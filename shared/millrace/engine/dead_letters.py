@@ -9,7 +9,6 @@ from millrace.engine.counters import flush, note_dead
 from millrace.engine.drafts import RESERVED
 from millrace.engine.enqueue import Receipt, enqueue
 from millrace.engine.queue import Queue
-from millrace.model.body import read_body
 from millrace.model.cursor import Page, filtered_page
 from millrace.model.errors import NotFound
 from millrace.model.ids import keyed_message_id
@@ -60,7 +59,7 @@ def replay(queue: Queue, dead_letter: DeadLetter, job: str) -> Receipt:
     if dead_letter.replay_job == job:
         message = dead_letter.message
         return Receipt(dead_letter.replayed_as, message.correlation_id, message.idempotency_key, duplicate=True)
-    draft = replay_draft(queue, dead_letter, read_body(dead_letter.message.body, queue.runtime.blobs))
+    draft = replay_draft(queue, dead_letter, queue.runtime.bodies.read(dead_letter.message))
     receipt = enqueue(queue, draft, system_key=replay_key(dead_letter, job))
     note_replay(queue, replace(dead_letter, replayed_at=queue.now(), replayed_as=receipt.message_id, replay_job=job))
     return receipt

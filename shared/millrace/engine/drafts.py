@@ -29,6 +29,7 @@ class Checked:
 
     draft: Draft
     id: str
+    keyed: bool  #: its id comes from an idempotency key: it may be there already
     nonce: str
     priority: int
     project: str
@@ -57,6 +58,7 @@ def check(queue: Queue, draft: Draft, now: int, *, system_key: str = "") -> Chec
     return Checked(
         draft,
         id=keyed_message_id(queue.tenant, spec.name, key) if key else queue.runtime.orders.next(),
+        keyed=bool(key),
         nonce=random_token(queue.runtime.entropy),
         priority=_priority(spec, draft.priority),
         project=project,

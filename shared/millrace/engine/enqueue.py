@@ -14,15 +14,17 @@ from millrace.engine.credits import Admission
 from millrace.engine.drafts import Checked, check
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, MessageView, locate
-from millrace.model.body import place_body
 from millrace.model.errors import MillraceError, QueueFull, StoreUnavailable
 from millrace.model.keys import WITHDRAWN, ready_place, sequence_order, waiting_place
-from millrace.model.message import Draft, Entry, Message
+from millrace.model.message import Body, Draft, Entry, Message, Records
 from millrace.model.queue_state import COMMIT_WITHIN_MS
 from millrace.stores.interface import Applied, Refused
 
 #: An entry without its message is left alone for this long: longer than any sender can live.
 ORPHAN_GRACE_MS = 5 * 60_000
+#: From this size on, as stored, a key is looked up before anything is written: a refused write costs its whole size,
+#: the look a fifth of a write unit.
+LOOK_FROM = 8 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +111,38 @@ def _admit(
         if number < admission.count:
             order = sequence_order(admission.first_number + number) if numbered else queue.runtime.orders.next()
             try:
-                pairs.append(_Pair(position, admission, *_items(queue, item, order, now)))
+                body = queue.runtime.bodies.encode(item.draft.body)
+                known = _known(queue, item, body)
+                if known is None:
+                    pairs.append(_Pair(position, admission, *_items(queue, item, body, order, now)))
+                    continue
+                answers[position] = known
             except StoreUnavailable as error:
                 answers[position] = error
-                queue.runtime.credits.refund(queue.tenant, spec, admission, 1)
+            queue.runtime.credits.refund(queue.tenant, spec, admission, 1)
         else:
             answers[position] = QueueFull(spec.name, spec.retention.max_depth)
     return pairs
 
 
-def _items(queue: Queue, item: Checked, order: str, now: int) -> tuple[Entry, Message]:
+def _known(queue: Queue, item: Checked, body: Body) -> Receipt | None:
+    """The answer to a repeat of a large message, by reading what is there: one query, and no write.
+
+    What it does not find may be committed a moment later: the conditional write of the message tells. A bulk run
+    reads its keys by the hundred.
+    """
+    if not item.keyed or item.draft.run or len(body.data) < LOOK_FROM:
+        return None
+    records = queue.store.get_records(item.id)
+    if records.message is None:
+        return None
+    answer = _still_standing(queue, records.message, records)
+    if answer is not None and not answer.status.ended:
+        queue.record_accepted([(records.message, None)])
+    return answer
+
+
+def _items(queue: Queue, item: Checked, body: Body, order: str, now: int) -> tuple[Entry, Message]:
     spec, draft = queue.spec, item.draft
     ordered = spec.ordering.ordered
     place = ready_place(
@@ -150,7 +174,7 @@ def _items(queue: Queue, item: Checked, order: str, now: int) -> tuple[Entry, Me
         queue=spec.name,
         nonce=item.nonce,
         place=place,
-        body=place_body(draft.body, queue.runtime.blobs, f"{queue.tenant}/{spec.name}/{item.id}/{item.nonce}"),
+        body=queue.runtime.bodies.keep(body, draft.body, f"{queue.tenant}/{spec.name}/{item.id}"),
         content_type=draft.content_type,
         received_at=now,
         dedupe_until=now + spec.idempotency.window_seconds * 1000,
@@ -226,9 +250,9 @@ def _answer_repeat(queue: Queue, pair: _Pair, current: Message) -> Receipt:
                 current.id, current.correlation_id, current.idempotency_key, duplicate=True, existing=current
             )
         if current.place.sk != WITHDRAWN:
-            found = locate(queue.store, current, queue.store.get_records(current.id), now)
-            if now < current.dedupe_until or not found.status.ended:
-                return _duplicate(found)
+            answer = _still_standing(queue, current, queue.store.get_records(current.id))
+            if answer is not None:
+                return answer
         outcome = queue.store.replace_message(pair.message, current.nonce)
         if isinstance(outcome, Applied):
             return _accepted(pair)
@@ -237,6 +261,13 @@ def _answer_repeat(queue: Queue, pair: _Pair, current: Message) -> Receipt:
         if outcome.current is None:
             raise StoreUnavailable("The sender was paused for too long; nothing was accepted, repeat it.")
         current = outcome.current
+
+
+def _still_standing(queue: Queue, message: Message, records: Records) -> Receipt | None:
+    """The answer to a repeat of this message; None where it has ended and its window is over."""
+    now = queue.now()
+    found = locate(queue.store, message, records, now)
+    return _duplicate(found) if now < message.dedupe_until or not found.status.ended else None
 
 
 def _duplicate(found: MessageView) -> Receipt:

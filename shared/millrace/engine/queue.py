@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from millrace.engine.bodies import Bodies
 from millrace.engine.counters import PendingCounters
 from millrace.engine.credits import Credits
 from millrace.history.log import HistoryEvent, HistoryLog
@@ -38,6 +39,7 @@ class Runtime:
     ) -> None:
         self.store = store
         self.blobs = blobs
+        self.bodies = Bodies(blobs)
         self.clock = clock
         self.entropy = entropy
         self.chance = chance

@@ -1,4 +1,4 @@
-"""Where a body is kept: in the message, packed when that is smaller, or in a blob when even packed it is too large."""
+"""How a body is written down: packed when that is smaller, and in a blob when even packed it is too large."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import zlib
 from hashlib import sha256
 from typing import Protocol
 
-from millrace.model.errors import BodyLost
 from millrace.model.message import Body
 
 #: Above this a body, packed, goes to a blob: a message's write units stay few, and an item stays below 400 KB.
@@ -27,39 +26,34 @@ class Blobs(Protocol):
         ...
 
 
-def place_body(data: bytes, blobs: Blobs, blob_key: str) -> Body:
-    """Pack `data`, and write it to `blob_key` first where it is too large for the table."""
-    packing, packed = "", data
+def pack(data: bytes) -> Body:
+    """The body as it would be stored in the table, whatever its size."""
     if len(data) >= PACK_FROM:
         smaller = zlib.compress(data, PACK_LEVEL)
         if len(smaller) < len(data):
-            packing, packed = "zlib", smaller
-    if len(packed) <= INLINE_LIMIT:
-        return Body(packed, packing, size=len(data))
-    blobs.put(blob_key, packed)
-    return Body(b"", packing, blob=blob_key, size=len(data), digest=sha256(data).digest()[:16])
+            return Body(smaller, "zlib", size=len(data))
+    return Body(data, size=len(data))
 
 
-def _unpacked(packed: bytes, size: int) -> bytes:
+def unpack(stored: bytes, body: Body) -> bytes | None:
+    """The bytes as received; None where `stored` does not hold them. Never unpacks more than was accepted."""
+    data = _inflated(stored, body.size) if body.packing == "zlib" else stored
+    whole = len(data) == body.size and (not body.digest or digest(data) == body.digest)
+    return data if whole else None
+
+
+def _inflated(packed: bytes, size: int) -> bytes:
     try:
         return zlib.decompressobj().decompress(packed, size + 1)
     except zlib.error:
         return b""
 
 
-def read_body(body: Body, blobs: Blobs) -> bytes:
-    """The bytes exactly as received. Never unpacks more than was accepted, whatever somebody put in their place."""
-    packed = blobs.get(body.blob) if body.blob else body.data
-    data = _unpacked(packed, body.size) if body.packing == "zlib" else packed
-    if len(data) != body.size or (body.digest and sha256(data).digest()[:16] != body.digest):
-        raise BodyLost(f"Blob {body.blob!r} does not hold the {body.size} bytes that were accepted.")
-    return data
+def digest(data: bytes) -> bytes:
+    """Tells bodies outside the table apart, and shows that one is whole."""
+    return sha256(data).digest()[:16]
 
 
-def same_body(stored: Body, data: bytes, blobs: Blobs) -> bool:
-    """Whether a stored body is this one; a blob is judged by its size and digest, without reading it."""
-    if stored.size != len(data):
-        return False
-    if stored.blob:
-        return stored.digest == sha256(data).digest()[:16]
-    return read_body(stored, blobs) == data
+def blob_name(stored: bytes) -> str:
+    """A blob is named by exactly what is in it: writing it again changes nothing for anybody who refers to it."""
+    return sha256(stored).hexdigest()[:32]

@@ -15,7 +15,6 @@ from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse, item_of
 from millrace.http.routes import Route, RouteReply
 from millrace.http.schemas import RECEIPT, REQUEST_KEY, items_of, show_receipt
-from millrace.model.body import same_body
 from millrace.model.errors import InvalidField, KeyReused, MillraceError
 from millrace.model.message import Draft
 from millrace.model.queue_spec import MAX_PRIORITY, PRIORITIES
@@ -128,7 +127,7 @@ def _reused(queue: Queue, body: bytes, receipt: Receipt, named: str | None, firs
     if not (receipt.duplicate and receipt.idempotency_key == named):
         return False
     if receipt.existing is not None:
-        return not same_body(receipt.existing.body, body, queue.runtime.blobs)
+        return not queue.runtime.bodies.is_body_of(receipt.existing, body)
     return first is not None and first != body
 
 

@@ -31,7 +31,6 @@ from millrace.http.schemas import (
     time,
     words,
 )
-from millrace.model.body import read_body
 from millrace.model.errors import NotFound
 from millrace.model.queue_spec import Ordering
 from millrace.model.tokens import Scope
@@ -88,7 +87,7 @@ def show_status(service: PullService, request: ApiRequest) -> HttpResponse:
 def download_body(service: PullService, request: ApiRequest) -> HttpResponse:
     """The exact bytes of a message's body, whole or a range of them."""
     _, found = _found(service, request)
-    content = read_body(found.message.body, service.runtime.blobs)
+    content = service.runtime.bodies.read(found.message)
     return download(found.message, content, request.headers.get("Range"))
 
 

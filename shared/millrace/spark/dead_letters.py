@@ -17,7 +17,6 @@ import pyarrow as pa
 from millrace.definitions import load
 from millrace.engine.dead_letters import note_replay, replay_draft, replay_key
 from millrace.engine.queue import Queue, Runtime
-from millrace.model.body import read_body
 from millrace.model.errors import StoreUnavailable
 from millrace.model.ids import keyed_message_id
 from millrace.model.message import DeadLetter, DeadLetterFilter
@@ -103,7 +102,7 @@ def _row(replay: Replay, queue: Queue, position: Position, line: str) -> Row | N
 def with_body(queue: Queue, row: Row) -> Row:
     """The row of a dead letter with its body, fit to be written. Raises StoreUnavailable or BodyLost."""
     dead_letter = exported_dead_letter(row.dead_letter)
-    draft = replay_draft(queue, dead_letter, read_body(dead_letter.message.body, queue.runtime.blobs))
+    draft = replay_draft(queue, dead_letter, queue.runtime.bodies.read(dead_letter.message))
     return replace(row, draft=replace(draft, run=row.draft.run))
 
 

@@ -20,7 +20,6 @@ from millrace.engine.drafts import check
 from millrace.engine.enqueue import Receipt, enqueue_all
 from millrace.engine.filtered import record_all_filtered
 from millrace.engine.queue import Queue, Runtime
-from millrace.model.body import same_body
 from millrace.model.clock import Chance, system_chance
 from millrace.model.errors import BodyLost, InvalidRequest, MillraceError, QueueFull, StoreUnavailable
 from millrace.model.message import Message
@@ -246,7 +245,7 @@ class Writer:
         """The outcome of a row that has its message, and of its copies, by what is in the table."""
 
         def stored(body: bytes) -> bool:
-            return body == row.draft.body if existing is None else same_body(existing.body, body, queue.runtime.blobs)
+            return body == row.draft.body if existing is None else queue.runtime.bodies.is_body_of(existing, body)
 
         self._stuck_since = None
         self._share.saw(existing=existing is not None)

@@ -16,7 +16,6 @@ from millrace.engine.enqueue import Receipt
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus
 from millrace.http.problems import MethodNotAllowed
-from millrace.model.body import same_body
 from millrace.model.message import Draft
 from millrace.signatures import (
     ChallengeResponse,
@@ -99,7 +98,7 @@ def _answer_to_a_form(endpoint: WebhookEndpoint, request: WebhookRequest) -> Cha
 def _note_another_body(queue: Queue, draft: Draft, receipt: Receipt) -> None:
     """Say that a repeat has another body than the message of its key. A provider can do nothing about it."""
     known = receipt.existing
-    if receipt.duplicate and known is not None and not same_body(known.body, draft.body, queue.runtime.blobs):
+    if receipt.duplicate and known is not None and not queue.runtime.bodies.is_body_of(known, draft.body):
         extra = {"action": "idempotency_conflict", "queue": queue.spec.name, "message_id": receipt.message_id}
         log.info("A repeat has another body than the message of its key.", extra=extra)
 

@@ -97,6 +97,7 @@ def cost_table(bench: Bench, reading: Bench) -> str:
         ("an orphan taken out, its claim included", measures.orphan(bench), None),
         ("workflow state, below 1 KB", measures.document(bench), None),
         ("repeat of an idempotency key", measures.duplicate(bench), None),
+        ("repeat of a message of 30 KB", _repeat_of_a_large(reading), _repeat_of_a_large(reading)),
         ("poll of an idle queue", measures.idle_poll(reading), measures.idle_poll(reading)),
     ]
     lines = [f"{'step, for each message':<44}{'writes':>8}{'of it shared':>14}{'reads':>8}{'requests':>10}"]
@@ -104,6 +105,10 @@ def cost_table(bench: Bench, reading: Bench) -> str:
         reads_shown = f"{read.reads:8.2f}" if read else f"{'':8}"
         lines.append(f"{name:<44}{cost.writes:8.2f}{cost.accounting:14.2f}{reads_shown}{cost.requests:10.2f}")
     return "\n".join(lines)
+
+
+def _repeat_of_a_large(bench: Bench) -> Cost:
+    return measures.duplicate(bench, incompressible(30_000))
 
 
 def _sum(costs: dict[str, Cost]) -> Cost:

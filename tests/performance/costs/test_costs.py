@@ -136,6 +136,25 @@ def test_repeat_of_a_key_costs_three(bench: Bench) -> None:
     assert cost.writes - cost.accounting == 3
 
 
+@pytest.mark.parametrize("size", [30_000, 1_000_000])
+def test_repeat_of_a_large_message_is_found_by_a_read(dynamodb_bench: Bench, size: int) -> None:
+    """At most the counter is written, where no credit is in hand; a read unit for each 4 KB of what is there."""
+    body = incompressible(size)
+    cost = measures.duplicate(dynamodb_bench, body)
+    assert cost.writes == cost.accounting <= 1
+    print("READS", size, cost)
+    stored = size if size < 32_768 else 1_000
+    assert cost.reads <= math.ceil(stored / 4096) + 2
+
+
+def test_a_large_message_with_a_key_costs_a_look_more(dynamodb_bench: Bench) -> None:
+    queue = dynamodb_bench.queue()
+    body = incompressible(30_000)
+    cost = dynamodb_bench.measure(1, lambda: enqueue(queue, Draft(body, idempotency_key="new")))
+    assert cost.writes - cost.accounting == 1 + 30
+    assert cost.reads <= 1
+
+
 def test_a_key_with_another_body_costs_no_more_than_a_repeat(bench: Bench) -> None:
     repeat, reused = measures.duplicate(bench), measures.reused_key(bench)
     assert (reused.writes, reused.reads) == (repeat.writes, repeat.reads)

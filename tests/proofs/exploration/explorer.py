@@ -14,6 +14,7 @@ from typing import Any
 
 from greenlet import greenlet
 
+from millrace.model.body import Blobs
 from millrace.model.errors import StoreUnavailable
 from millrace.stores.interface import Store, Unknown
 
@@ -96,9 +97,9 @@ class Run:
 
 
 class Stepped:
-    """A store that stops in front of every call, and shows what really happened afterwards."""
+    """A store, or blobs, that stops in front of every call, and shows what really happened afterwards."""
 
-    def __init__(self, store: Store, stage: Stage) -> None:
+    def __init__(self, store: Store | Blobs, stage: Stage) -> None:
         self._store = store
         self._stage = stage
 

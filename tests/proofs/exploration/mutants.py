@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import millrace.engine.bodies
 import millrace.engine.claim
 import millrace.engine.enqueue
 import millrace.engine.finish
@@ -23,7 +24,7 @@ from millrace.engine.status import MessageStatus
 from millrace.model.message import Entry, Message, MessageLocation, Place
 from millrace.model.queue_state import CounterDelta, QueueState
 from millrace.stores.interface import APPLIED, Applied, Refused, WriteResult
-from millrace.stores.memory.queue import MemoryStore
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -114,6 +115,52 @@ def _missing_entry_believed_at_once(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(millrace.engine.enqueue, "locate", trusting)
     patch.setattr(millrace.engine.status, "locate", trusting)
+
+
+def _look_ignores_the_window(patch: pytest.MonkeyPatch) -> None:
+    """A large message that is there is the answer to every repeat, for ever."""
+
+    def known(queue: Any, item: Any, body: Any) -> Any:
+        records = queue.store.get_records(item.id)
+        found = records.message and millrace.engine.status.locate(queue.store, records.message, records, queue.now())
+        return millrace.engine.enqueue._duplicate(found) if found else None
+
+    patch.setattr(millrace.engine.enqueue, "_known", known)
+
+
+def _look_is_the_dedupe(patch: pytest.MonkeyPatch) -> None:
+    """What a look did not find is written without a condition."""
+
+    def put_messages(self: MemoryStore, messages: Sequence[Message]) -> list[WriteResult[Message]]:
+        for message in messages:
+            self.messages[message.id] = message
+        return [APPLIED] * len(messages)
+
+    patch.setattr(MemoryStore, "put_messages", put_messages)
+
+
+def _blobs_named_by_their_message(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(millrace.engine.bodies, "blob_name", lambda _stored: "body")
+
+
+def _blob_after_the_commit(patch: pytest.MonkeyPatch) -> None:
+    keep, commit = millrace.engine.bodies.Bodies.keep, millrace.engine.enqueue._commit
+    waiting: list[Callable[[], Any]] = []
+
+    def keep_later(self: Any, body: Any, data: bytes, folder: str) -> Any:
+        blobs, self._blobs = self._blobs, MemoryBlobs()
+        kept = keep(self, body, data, folder)
+        self._blobs = blobs
+        waiting.append(lambda: keep(self, body, data, folder))
+        return kept
+
+    def commit_first(queue: Any, pairs: Any, answers: Any) -> None:
+        commit(queue, pairs, answers)
+        while waiting:
+            waiting.pop()()
+
+    patch.setattr(millrace.engine.bodies.Bodies, "keep", keep_later)
+    patch.setattr(millrace.engine.enqueue, "_commit", commit_first)
 
 
 def _retry_copies_the_entry(patch: pytest.MonkeyPatch) -> None:
@@ -325,6 +372,26 @@ MUTANTS: dict[str, Mutant] = {
         "the second look at the place",
         "a retry during a repeat after the window",
         _missing_entry_believed_at_once,
+    ),
+    "a look ignores the window": Mutant(
+        "a large message that is over is no answer after its window",
+        "a large message sent again after its window",
+        _look_ignores_the_window,
+    ),
+    "a look is the dedupe": Mutant(
+        "the condition on the message, also after a look",
+        "three senders of one key with large bodies, and a worker",
+        _look_is_the_dedupe,
+    ),
+    "blobs named by their message": Mutant(
+        "a blob under the hash of what is in it",
+        "three senders of one key with large bodies, and a worker",
+        _blobs_named_by_their_message,
+    ),
+    "blob after the commit": Mutant(
+        "a body is there before its message",
+        "three senders of one key with large bodies, and a worker",
+        _blob_after_the_commit,
     ),
     "retry copies the entry": Mutant(
         "moving is one transaction",

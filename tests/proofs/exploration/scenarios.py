@@ -7,11 +7,13 @@ ended exactly once.
 from __future__ import annotations
 
 import itertools
+import random
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from millrace.engine.bodies import Bodies
 from millrace.engine.claim import SILENT_MS, Claim, claim
 from millrace.engine.dead_letters import list_dead_letters, replay
 from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
@@ -20,8 +22,9 @@ from millrace.engine.queue import Queue, Runtime
 from millrace.engine.shares import ALL_TURNS_MS, TURN_MS
 from millrace.engine.status import status
 from millrace.engine.sweep import sweep
+from millrace.model.body import INLINE_LIMIT
 from millrace.model.clock import MINUTE
-from millrace.model.errors import MillraceError
+from millrace.model.errors import BodyLost, MillraceError
 from millrace.model.message import Draft, Entry, Message
 from millrace.model.queue_spec import Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
 from millrace.model.queue_state import COMMIT_WITHIN_MS, GRANT_MINUTES, SKEW_MS, BreakerState, CreditRequest
@@ -36,6 +39,8 @@ BROKEN = RunFailure("ValueError", "broken")
 TARGET = "http:down"
 #: Store calls that change nothing, so that nothing can have broken after them.
 READS = ("get_", "list_", "read_")
+#: Too large for the table, packed or not.
+LARGE = random.Random(17).randbytes(INLINE_LIMIT + 1)
 _tenants = itertools.count(1)
 
 
@@ -63,6 +68,8 @@ class World:
         self.versions: dict[str, int] = {}
         self.origins: Counter[str] = Counter()
         self.sent_after: dict[str, frozenset[str]] = {}  # id → what had been accepted when it was sent
+        self.blobs = MemoryBlobs()
+        self.bodies: set[bytes] = set()  #: all that was sent
         self.probes = 0  #: calls of a target while it is down
         self.after_play: list[Callable[[], None]] = []
         self.late: set[str] = set()  #: nonces of entries that were put too late to be committed
@@ -70,9 +77,8 @@ class World:
 
     def queue(self) -> Queue:
         """As a process of its own sees it."""
-        return Runtime(self.store, MemoryBlobs(), clock=lambda: self.now, chance=lambda: 0.1).queue(
-            self.tenant, self.spec
-        )
+        blobs = Stepped(self.blobs, self.stage)
+        return Runtime(self.store, blobs, clock=lambda: self.now, chance=lambda: 0.1).queue(self.tenant, self.spec)
 
     def _has_entry(self, message: Message) -> bool:
         entry = self.real.get_entry(message.place)
@@ -97,7 +103,7 @@ class World:
         books = [(state.depth, state.epoch) for state in held.states.values()]
         dead = [len(dead_letters) for dead_letters in held.dead_letters.values()]
         told = (len(self.accepted), sum(self.ended.values()), sum(self.starts.values()))
-        return (*sorted(entries), *sorted(messages), *books, *dead, *told)
+        return (*sorted(entries), *sorted(messages), *books, *dead, *told, len(self.blobs.objects))
 
     # -- what really happened, whatever its caller was answered --
     def _watch(self, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
@@ -172,10 +178,19 @@ class World:
         current = self.real.get_entry(held.entry.place)
         assert current is not None
         assert current.token == held.entry.token, "a run started without its claim"
+        self._assert_body(held)
         self.starts[key] += 1
         assert self.starts[key] <= MAX_ATTEMPTS, "more runs than attempts"
         self._assert_order(held)
         return True
+
+    def _assert_body(self, held: Claim) -> None:
+        """A message that runs has its body, whole."""
+        try:
+            body = Bodies(self.blobs).read(held.message)
+        except BodyLost as error:
+            raise AssertionError(f"a message points to a body that is gone: {error}") from error
+        assert not self.bodies or body in self.bodies, "a message has a body that nobody sent"
 
     def _assert_order(self, held: Claim) -> None:
         """Earlier is what was accepted before this one was sent; all messages here are of one key."""
@@ -186,19 +201,25 @@ class World:
             assert self.ended[key] or self.buried[key], "a message started before an earlier one had ended"
 
     # -- actors --
-    def sender(self, key: str | None, count: int = 1, queue: Queue | None = None) -> Callable[[], None]:
+    def sender(
+        self, key: str | None, count: int = 1, queue: Queue | None = None, body: bytes = b"x"
+    ) -> Callable[[], None]:
         queue = queue or self.queue()
 
         def work() -> None:
             for _ in range(count):
                 before, began = frozenset(self.accepted), self.now
+                over = self.ended.keys() | self.buried.keys()
                 try:
-                    message_id = enqueue(queue, Draft(b"x", idempotency_key=key, key="k")).message_id
+                    receipt = enqueue(queue, Draft(body, idempotency_key=key, key="k"))
                 except MillraceError as error:
                     self._check_refusal(str(error), self.now - began)
                     return
-                self.accepted.add(message_id)
-                self.sent_after.setdefault(message_id, before)
+                known = receipt.existing
+                if receipt.duplicate and known is not None and began >= known.dedupe_until:
+                    assert (known.id, known.nonce) not in over, "a repeat past its window was answered by what is over"
+                self.accepted.add(receipt.message_id)
+                self.sent_after.setdefault(receipt.message_id, before)
 
         return work
 
@@ -424,6 +445,29 @@ def _window_over(world: World) -> list[tuple[str, Callable[[], None]]]:
     return [("sender A", world.sender("k")), ("worker", world.worker("w")), ("sender B", world.sender("k"))]
 
 
+def _large_same_key(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """Bodies in blobs, under one key: the same sent twice, and another one."""
+    other = LARGE[:-1] + b"!"
+    world.bodies = {LARGE, other}
+    return [
+        ("sender A", world.sender("k", body=LARGE)),
+        ("sender B", world.sender("k", body=LARGE)),
+        ("sender C", world.sender("k", body=other)),
+        ("worker", world.worker("w")),
+    ]
+
+
+def _large_window_over(world: World) -> list[tuple[str, Callable[[], None]]]:
+    world.sender("k", body=LARGE)()
+    world.now += 2_000
+    return [
+        ("sender A", world.sender("k", body=LARGE)),
+        ("worker", world.worker("w", fails=True)),
+        ("other", world.worker("o")),
+        ("sender B", world.sender("k", body=LARGE)),
+    ]
+
+
 def _retried_window_over(world: World) -> list[tuple[str, Callable[[], None]]]:
     """A retry moves the entry while a repeat of its key looks for it, long after the window."""
     world.sender("k")()
@@ -566,6 +610,10 @@ SCENARIOS: dict[str, Scenario] = {
     "a slow sender with its last credit": _scenario(_slow),
     "a healthy message behind a doomed one": _scenario(_beside_the_doomed, retention=Retention(max_age_seconds=3_600)),
     "two senders of one key, and a worker": _scenario(_same_key),
+    "three senders of one key with large bodies, and a worker": _scenario(_large_same_key),
+    "a large message sent again after its window": _scenario(
+        _large_window_over, idempotency=Idempotency(window_seconds=1)
+    ),
     "a key sent again after its window": _scenario(_window_over, idempotency=Idempotency(window_seconds=1)),
     "a retry during a repeat after the window": _scenario(
         _retried_window_over, idempotency=Idempotency(window_seconds=1)
