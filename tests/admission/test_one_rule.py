@@ -170,7 +170,9 @@ class World:
 
     def _of_http(self, sent: Sent, code: int, document: dict[str, Any]) -> Answer:
         if code >= 400:
-            assert code == {"invalid_message": 422, "body_too_large": 413}.get(document["code"], 400)
+            assert code == {"invalid_message": 422, "body_too_large": 413, "too_many_values": 413}.get(
+                document["code"], 400
+            )
             return Answer(document["code"], document["detail"])
         return self.stored(sent, document["message_id"])
 
@@ -240,6 +242,7 @@ CASES = {
     "filter that fails": Case(orders(kind=None), "accepted", key="a-7"),
     "filtered, but of the wrong type": Case(orders(kind="noise", amount="3"), "invalid_message", ("payload.amount",)),
     "too large": Case(orders(id="x" * 4_000), "body_too_large", ("4000",)),
+    "too many values": Case(Sent("Loose", [[]] * 200_000), "too_many_values", ("400000",)),
     "no message_type": Case(Sent("Anything", {"a": [1, None]}), "accepted"),
     "no message_type, bytes": Case(Sent("Anything", raw=BINARY), "accepted", without=("chain",)),
     "no message_type, too large": Case(Sent("Anything", "x" * 4_000), "body_too_large"),

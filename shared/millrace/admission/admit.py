@@ -35,7 +35,7 @@ from millrace.engine.drafts import IDEMPOTENCY_KEY_BYTES, KEY_BYTES
 from millrace.engine.enqueue import Receipt, enqueue
 from millrace.engine.filtered import record_filtered
 from millrace.engine.queue import Queue
-from millrace.model.errors import BodyTooLarge, InvalidMessage
+from millrace.model.errors import BodyTooLarge, InvalidMessage, TooManyValues
 from millrace.model.message import Draft, Message
 from millrace.model.strict_json import parse
 
@@ -74,8 +74,9 @@ def admit(
 ) -> Admitted:
     """Hold a draft against its queue's definition. Pure: nothing is written.
 
-    Raises BodyTooLarge, or InvalidMessage with the path of every problem. Keys that the sender named are left as
-    they are: the engine checks them with everything else that a sender may name. `document` spares a second parse.
+    Raises BodyTooLarge, TooManyValues, or InvalidMessage with the path of every problem. Keys that the sender named
+    are left as they are: the engine checks them with everything else that a sender may name. `document` spares a
+    second parse.
     """
     limit = definition.spec.max_body_bytes
     if len(draft.body) > limit:
@@ -153,8 +154,8 @@ def typed_draft(
 ) -> dict[str, Any]:
     """The typed form of a draft, checked against its type.
 
-    Raises InvalidMessage with the path of every problem. `document` spares a second parse where the body was read
-    before.
+    Raises TooManyValues, or InvalidMessage with the path of every problem. `document` spares a second parse where the
+    body was read before.
     """
     typed = _typed(message_type, draft, draft.body, received_at, document or (lambda: parse(draft.body)))
     problems = message_type.validate(typed)
@@ -213,6 +214,8 @@ def _payload(kind: Any, content_type: str, body: bytes, document: ParseBody) -> 
 def _read(path: str, document: ParseBody) -> Any:
     try:
         return document()
+    except TooManyValues:
+        raise
     except ValueError as exc:
         raise InvalidMessage([(path, "JSON", str(exc))]) from None
 

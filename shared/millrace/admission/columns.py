@@ -13,7 +13,7 @@ from math import isfinite
 from typing import Any
 
 from millrace.definitions.message_type import EnumType, ListType, MapType, RecordType, ScalarType, Type
-from millrace.model.strict_json import parse
+from millrace.model.strict_json import demand_few_values, parse
 
 _WHOLE = re.compile(r" *-?[0-9]{1,19} *")
 
@@ -30,7 +30,11 @@ class _Written(float):
 
 
 def typed_columns(message_type: RecordType, body: bytes) -> bytes:
-    """A row's columns, as JSON, with every value that can be brought to its declared type; no other changes."""
+    """A row's columns, as JSON, with every value that can be brought to its declared type; no other changes.
+
+    Raises TooManyValues.
+    """
+    demand_few_values(body)
     try:
         row = json.loads(body, parse_float=_Written)
     except (ValueError, RecursionError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -12,6 +11,7 @@ from millrace.client.errors import CallFailed, ClaimLost
 from millrace.client.model import ClaimedMessage, ExtendedClaim, Nacked, VersionedState
 from millrace.client.steps import Steps
 from millrace.client.transport import AsyncSide, BoundCall, Side, Stream, SyncSide
+from millrace.model.strict_json import parse
 
 LEFT = "LeftWithoutAck"
 
@@ -37,8 +37,8 @@ class DeliveryState(Side):
         return self.message.body
 
     def json(self) -> Any:
-        """The body, read as JSON."""
-        return json.loads(self.body)
+        """The body, read as JSON by the queue's own rule. Raises ValueError."""
+        return parse(self.body)
 
     def renew(self, extended: ExtendedClaim) -> None:
         """Go on with the handle of an extended claim: it tells a late ack of its own from a stale one for longer."""

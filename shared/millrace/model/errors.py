@@ -6,6 +6,7 @@
     │   ├── InvalidField          one named field is out of range or malformed
     │   ├── InvalidCursor         a page cursor that this list did not hand out
     │   ├── BodyTooLarge          the body is over the queue's limit
+    │   ├── TooManyValues         the body's JSON holds more values than anybody reads
     │   ├── InvalidMessage        the message does not fit its type; names every path
     │   └── ExpressionFailed      an expression of the definition has no value for this message
     ├── NotFound                  no message or dead letter of that id
@@ -86,6 +87,16 @@ class BodyTooLarge(InvalidRequest):
         self.size = size
         self.limit = limit
         super().__init__(f"body: {size} bytes. Allowed: at most {limit} bytes.")
+
+
+class TooManyValues(InvalidRequest, ValueError):
+    """The body's JSON holds more values than are read: each costs memory, however few bytes spell it."""
+
+    code = "too_many_values"
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(f"body: JSON of more than {limit} values. Allowed: at most {limit} in a body.")
 
 
 class InvalidMessage(InvalidRequest):

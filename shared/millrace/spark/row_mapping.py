@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,7 +16,7 @@ from millrace.definitions import QueueDefinition, load
 from millrace.engine.drafts import check, priority_number
 from millrace.engine.filtered import filtered_id
 from millrace.engine.queue import Runtime
-from millrace.model.errors import InvalidField, InvalidMessage, InvalidRequest
+from millrace.model.errors import InvalidField, InvalidMessage, InvalidRequest, TooManyValues
 from millrace.model.message import Draft
 from millrace.model.strict_json import parse
 from millrace.spark.rows import SOURCE, Position, Row, pack
@@ -152,8 +151,8 @@ def _labels(text: str | None) -> tuple[str, ...] | None:
     if not text.startswith("["):
         return tuple(word.strip() for word in text.split(",") if word.strip())
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = parse(text.encode())
+    except ValueError:
         found = None
     if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
         raise InvalidField(
@@ -165,5 +164,7 @@ def _labels(text: str | None) -> tuple[str, ...] | None:
 def _demand_json(body: bytes) -> None:
     try:
         parse(body)
+    except TooManyValues:
+        raise
     except ValueError as error:
         raise InvalidMessage([("body", "JSON", str(error))]) from None

@@ -13,6 +13,7 @@ from millrace.definitions import Definitions, TargetKind
 from millrace.engine.queue import Runtime
 from millrace.model.clock import system_clock
 from millrace.stores.dynamodb.minimal_client import minimal_client
+from millrace.worker.body_budget import DEFAULT_MEMORY, BodyBudget
 from millrace.worker.commands import load_commands
 from millrace.worker.context import Context
 from millrace.worker.drainer import InvokeWorker, QueueDrainer, WakeRequest
@@ -47,6 +48,7 @@ def drainer_from(environment: Mapping[str, str], *, runtime: Runtime | None = No
     TARGET_FOLLOW_REDIRECTS    "1" to follow them
     TARGET_ALLOW_LOOPBACK      "1" in development only
     TRACING                    "1" to trace runs with X-Ray
+    AWS_LAMBDA_FUNCTION_MEMORY_SIZE   MB of the process (512): what large bodies may take at once
     LOG_HISTORY                "1" to record what happens to messages
     """
     settings = Settings.from_environment(environment)
@@ -59,6 +61,7 @@ def drainer_from(environment: Mapping[str, str], *, runtime: Runtime | None = No
         middleware=_middleware(environment),
         invoke_worker=_invoke_worker(environment.get("WORKER_FUNCTION", "")),
         emit=(emit_metrics, log_drain),
+        budget=BodyBudget.of_memory(int(environment.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", DEFAULT_MEMORY))),
     )
 
 

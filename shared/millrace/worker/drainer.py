@@ -14,6 +14,7 @@ from millrace.definitions import Definitions, QueueDefinition, TargetKind
 from millrace.engine.poll import poll
 from millrace.engine.queue import Queue, Runtime
 from millrace.model.errors import StoreUnavailable
+from millrace.worker.body_budget import DEFAULT_MEMORY, BodyBudget
 from millrace.worker.breaker import Breakers
 from millrace.worker.context import log
 from millrace.worker.middleware import Middleware
@@ -53,6 +54,7 @@ class QueueDrainer:
     middleware: tuple[Middleware, ...] = ()
     invoke_worker: InvokeWorker | None = None  #: starts another worker; None where there is no other
     emit: tuple[Emit, ...] = ()
+    budget: BodyBudget = field(default_factory=lambda: BodyBudget.of_memory(DEFAULT_MEMORY))
     _breakers: dict[tuple[str, str], Breakers] = field(default_factory=dict)
     _queues: dict[tuple[str, str], Queue] = field(default_factory=dict)
 
@@ -129,6 +131,7 @@ class QueueDrainer:
             time_left=time_left,
             breakers=breakers,
             slot=slot,
+            budget=self.budget,
         )
         return worker.run()
 

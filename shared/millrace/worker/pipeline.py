@@ -6,7 +6,8 @@
 Whoever moves a run to FINISHING (`take…`) owns its ending; no other thread can take it then.
 
 Everything is bounded: at most `concurrency` run, about two batches are buffered, and a fetch waits while more than
-a few batches of acks are unwritten.
+a few batches of acks are unwritten. A body too large to start beside those that run (`body_budget`) waits in the
+buffer; up to a batch of such waits without keeping others from being fetched and started.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from millrace.engine.finish import Ended
 from millrace.engine.queue import Queue
 from millrace.model.message import Entry
 from millrace.model.queue_spec import Ordering
+from millrace.worker.body_budget import BodyBudget
 from millrace.worker.time_left import TimeLeft, Wait
 
 #: Claims of one fetch, and acks of one commit: what one batch request carries.
 BATCH = 25
 #: Acks that may wait to be written before no more is fetched.
 MAX_UNWRITTEN = 4 * BATCH
+#: Runs that wait for memory and do not count as buffered; the next ones do, so that a worker does not hoard.
+MAX_DEFERRED = BATCH
 
 
 class Stage(Enum):
@@ -50,6 +54,7 @@ class Run:
     started_at: int = 0
     deadline: int = 0
     result: bytes = b""
+    deferred: bool = False  #: its body waits for those of others to be over
     ended: Ended | None = None  #: of a fifo queue: done, and what follows is still to be written
     cancelled: Event = field(default_factory=Event)
 
@@ -61,17 +66,21 @@ class Run:
 class Pipeline:
     """Runs by stage. Every method is one step under the lock; the waits give it up."""
 
-    def __init__(self, queue: Queue, concurrency: int, time_left: TimeLeft, wait: Wait) -> None:
+    def __init__(
+        self, queue: Queue, concurrency: int, time_left: TimeLeft, wait: Wait, budget: BodyBudget | None = None
+    ) -> None:
         self.fifo = queue.spec.ordering is Ordering.FIFO
         self.concurrency = 1 if self.fifo else concurrency
         self._queue = queue
         self._wait = wait
         self._time = time_left
+        self._budget = budget
         self._lock = Lock()
         self._startable = Condition(self._lock)
         self._move = Condition(self._lock)
         self._committable = Condition(self._lock)
         self._buffer: deque[Run] = deque()
+        self._deferred = 0  #: of the buffered runs, how many wait for memory
         self._held: dict[str, Run] = {}
         self._finished: list[Run] = []
         self._writing = 0  #: runs whose ending is being written
@@ -90,9 +99,10 @@ class Pipeline:
             self._ahead = ahead
             if self.fifo:
                 return 0 if self._held or self._following > MAX_UNWRITTEN else BATCH
-            if len(self._buffer) > ahead or len(self._finished) + self._writing > MAX_UNWRITTEN:
+            if self._buffered() > ahead or len(self._finished) + self._writing > MAX_UNWRITTEN:
                 return 0
-            unfinished = len(self._held) - len(self._finished) - self._writing + self.stuck
+            waiting = len(self._buffer) - self._buffered()
+            unfinished = len(self._held) - waiting - len(self._finished) - self._writing + self.stuck
             return min(BATCH, max(0, self.concurrency + 2 * ahead - unfinished))
 
     def add(self, runs: Iterable[Run]) -> int:
@@ -123,9 +133,17 @@ class Pipeline:
             self._halted = True
             self._moved()
 
+    def _buffered(self) -> int:
+        """What is buffered and may start."""
+        return len(self._buffer) - min(MAX_DEFERRED, self._deferred)
+
+    def _unbuffer(self, run: Run) -> None:
+        self._buffer.remove(run)
+        self._deferred -= run.deferred
+
     def _made_room(self) -> None:
         """Wake the fetch only when it may have something to do: it would be woken for every message otherwise."""
-        if len(self._buffer) <= self._ahead or not self._held:
+        if self._buffered() <= self._ahead or not self._held:
             self._moved()
 
     def _moved(self) -> None:
@@ -143,19 +161,54 @@ class Pipeline:
         """The next run to start, waiting for one and for its turn under the rate limit; None at the end."""
         with self._lock:
             while True:
-                if self._buffer and not self._halted and not self._time.stopped:
-                    early = self._buffer[0].start_at - self._queue.now()
-                    if early <= 0:
-                        run = self._buffer.popleft()
-                        self._made_room()
-                        return run
+                may_start = bool(self._buffer) and not self._halted and not self._time.stopped
+                run = self._first_that_fits() if may_start else None
+                if run is not None:
+                    self._unbuffer(run)
+                    self._made_room()
+                    return run
+                early = self._turn_in() if may_start else 0
+                if early > 0:
                     self._wait(self._startable, early / 1000)
-                elif self._closed:
+                elif self._closed and not may_start:
                     return None
                 else:
                     self._waiting_runners += 1
                     self._startable.wait()
                     self._waiting_runners -= 1
+
+    def _turn_in(self) -> int:
+        """Milliseconds until the rate limit lets the next run start that does not wait for memory; 0 for none."""
+        turns = [run.start_at for run in self._buffer if not run.deferred]
+        return turns[0] - self._queue.now() if turns else 0
+
+    def _first_that_fits(self) -> Run | None:
+        """The first buffered run whose turn it is and whose body fits beside those that run."""
+        now = self._queue.now()
+        full = False
+        for run in self._buffer:
+            if run.start_at > now:
+                return None
+            if self._budget is None or self._budget.is_small(run) or (not full and self._budget.take(run)):
+                return run
+            full = True
+            if not run.deferred:
+                run.deferred = True
+                self._deferred += 1
+                self._moved()  # there is room for another now
+            if self.fifo:
+                return None
+        return None
+
+    def left(self, run: Run) -> None:
+        """A thread has done with a run: its body's memory is free, also where the run was given up long ago."""
+        if self._budget is not None:
+            self._budget.give(run)
+
+    def may_fit(self) -> None:
+        """Memory became free: what waits for it is looked at again."""
+        with self._lock:
+            self._startable.notify_all()
 
     def start(self, run: Run, now: int, deadline: int) -> bool:
         """Move a run from the buffer to running; False when its claim was lost meanwhile."""
@@ -200,10 +253,17 @@ class Pipeline:
         with self._lock:
             runs = [run for run in self._buffer if run.stage is Stage.BUFFERED]
             self._buffer.clear()
+            self._deferred = 0
             for run in runs:
                 run.stage = Stage.FINISHING
             self._writing += len(runs)
-            return runs
+        self._forget(runs)
+        return runs
+
+    def _forget(self, runs: Iterable[Run]) -> None:
+        """These will not start here: none of them keeps its place before others that wait for memory."""
+        for run in runs:
+            self.left(run)
 
     # -- commit -------------------------------------------------------------------------------------------------
     def await_ack(self, run: Run) -> None:
@@ -269,11 +329,13 @@ class Pipeline:
             if stage not in (Stage.BUFFERED, Stage.RUNNING):
                 return None
             if run in self._buffer:
-                self._buffer.remove(run)
+                self._unbuffer(run)
             run.stage = Stage.GONE
             self._held.pop(run.entry.token, None)
             self._moved()
-            return stage
+        if stage is Stage.BUFFERED:
+            self._forget([run])
+        return stage
 
     def close(self) -> None:
         """No more will be added: runners and the committer end when they have nothing left."""

@@ -71,10 +71,13 @@ class Runners:
 
     def _work(self) -> None:
         while (run := self._pipeline.next()) is not None:
-            if self._may_start(run):
-                self._execute(run)
-            else:
-                self._endings.give_back(run)
+            try:
+                if self._may_start(run):
+                    self._execute(run)
+                else:
+                    self._endings.give_back(run)
+            finally:
+                self._pipeline.left(run)
 
     def _commit(self) -> None:
         while (batch := self._pipeline.next_ack_batch(self._linger_s)) is not None:

@@ -19,6 +19,7 @@ from millrace.engine.counters import flush
 from millrace.engine.queue import Queue
 from millrace.model.errors import StoreUnavailable
 from millrace.model.ids import random_token
+from millrace.worker.body_budget import DEFAULT_MEMORY, BodyBudget
 from millrace.worker.breaker import Allowance, Breakers
 from millrace.worker.counts import Counts, RunCounter
 from millrace.worker.endings import Endings
@@ -75,6 +76,7 @@ class Worker:
         time_left: TimeLeft | None = None,
         breakers: Breakers | None = None,
         slot: SlotLease | None = None,
+        budget: BodyBudget | None = None,
         owner: str = "",
         wait: Wait = real_wait,
     ) -> None:
@@ -87,7 +89,8 @@ class Worker:
         self._rate_limiter = RateLimiter(queue, spec.rate_per_second) if spec.rate_per_second else None
         self._counter = RunCounter()
         concurrency = min(slot.concurrency if slot else settings.concurrency, spec.max_concurrency)
-        self.pipeline = Pipeline(queue, concurrency, self._time, wait)
+        self._budget = budget or BodyBudget.of_memory(DEFAULT_MEMORY)
+        self.pipeline = Pipeline(queue, concurrency, self._time, wait, self._budget)
         self._endings = Endings(queue, self.pipeline, self._counter, self._time, settings.stuck_grace_s)
         self._runners = Runners(
             queue,
@@ -109,7 +112,7 @@ class Worker:
 
     def run(self) -> DrainResult:
         """Drain the queue. Raises StoreUnavailable when the store stays silent; nothing is lost by that."""
-        with self._time.on_stop(self.pipeline.halt):
+        with self._time.on_stop(self.pipeline.halt), self._budget.on_room(self.pipeline.may_fit):
             if self._settings.heartbeat:
                 self.heartbeat.start()
             try:

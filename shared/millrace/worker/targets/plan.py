@@ -13,7 +13,7 @@ from typing import Any
 
 from millrace.admission.admit import typed_message
 from millrace.definitions import QueueDefinition, Target, TargetKind
-from millrace.model.errors import ExpressionFailed, InvalidMessage
+from millrace.model.errors import ExpressionFailed, InvalidMessage, TooManyValues
 from millrace.worker.breaker import Breakers
 from millrace.worker.context import Context
 from millrace.worker.controls import Control, Reject, Retry, Snooze, Unavailable
@@ -49,7 +49,7 @@ class TargetPlan:
     def _message(self, context: Context) -> dict[str, Any]:
         try:
             return typed_message(self._definition.message_type, context.message, context.body)
-        except InvalidMessage as problem:
+        except (InvalidMessage, TooManyValues) as problem:
             raise Reject(f"The message does not fit its type: {problem}") from problem
 
     def _deliver_all(self, context: Context, message: dict[str, Any]) -> Any:
