@@ -10,7 +10,7 @@ from typing import Any
 
 from millrace.model.message import DeadLetterReason
 from millrace.spark.rows import MESSAGE_FIELDS
-from millrace.spark.sources import Format
+from millrace.spark.sources import FILES, Format
 
 ACTIONS = {
     "enqueue": "every row of a source becomes a message, once",
@@ -38,7 +38,7 @@ def parser_for() -> argparse.ArgumentParser:
     add("--queue", required=True, help="the queue's name in the definitions")
     add("--tenant", default="default", help="whose queue, where a row does not say")
     add("--source", help="what to read: files or a folder; for replay an export to S3 instead of the table")
-    add("--format", choices=[kind.value for kind in Format], default=Format.JSON_LINES.value)
+    add("--format", choices=[kind.value for kind in FILES], default=Format.JSON_LINES.value)
     add("--report", required=True, help="where outcomes, rejects and the summary go, under the run's name")
     add("--run", type=_run, help="names the run; give the name of a broken-off run to go on with it")
     add("--definitions", help="compiled definitions; else those of the package")

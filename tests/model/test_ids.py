@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+from base64 import b32encode, urlsafe_b64encode
+from hashlib import sha256
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from millrace.model.ids import Orders, keyed_message_id, random_token
 
@@ -13,6 +18,15 @@ def test_an_idempotency_key_has_one_id_in_its_queue() -> None:
         keyed_message_id(*parts) for parts in (("t", "Q", "k"), ("tQ", "", "k"), ("t", "Qk", ""), ("", "tQ", "k"))
     }
     assert len(others) == 4
+
+
+@given(st.text(max_size=20), st.text(max_size=20), st.text(max_size=40))
+def test_an_id_is_base32_of_the_hash_and_a_token_base64_of_its_entropy(tenant: str, queue: str, key: str) -> None:
+    parts = [part.encode("utf-8", "replace") for part in (tenant, queue, key)]
+    digest = sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()
+    expected = b32encode(digest[:20]).decode().lower()
+    assert keyed_message_id(*(part.decode() for part in parts)) == expected
+    assert random_token(lambda _: digest[:16]) == urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()
 
 
 def test_a_token_is_128_bits_of_the_entropy_that_was_passed_in() -> None:

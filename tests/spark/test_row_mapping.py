@@ -12,7 +12,7 @@ import pytest
 from millrace.model.clock import system_clock
 from millrace.model.ids import keyed_message_id
 from millrace.model.message import Draft
-from millrace.spark.row_mapping import Shape, content_key, shape_batches
+from millrace.spark.row_mapping import Shape, content_key, fold_batches, name_batches, shape_batches
 from millrace.spark.rows import READ, Row, unpack
 from tests.spark.test_rows import with_copies
 
@@ -20,14 +20,14 @@ Given = dict[str, Any]
 
 
 def shape_all(
-    definitions: bytes, *batches: list[Given], queue: str = "Jobs", between: int | None = None, columns: bool = False
+    definitions: bytes, *batches: list[Given], queue: str = "Jobs", lines: bool = False, columns: bool = False
 ) -> list[Row]:
     """What a task makes of batches of rows; a field that is not given is null."""
     given = (
         pa.RecordBatch.from_pylist([dict.fromkeys(READ.names) | row for row in rows], schema=READ.schema)
         for rows in batches
     )
-    shaped = shape_batches(Shape(definitions, queue, "acme", between, columns), given)
+    shaped = shape_batches(Shape(definitions, queue, "acme", lines, columns), given)
     return [row for batch in shaped for row in unpack(with_copies(batch), "run-1")]
 
 
@@ -238,48 +238,79 @@ def line(text: bytes, path: str = "a", block: int = 0) -> Given:
     return {"path": path, "block": block, "raw": text, "body": text}
 
 
-def test_offsets_of_lines_count_bytes_over_batches_blank_lines_and_parts(definitions: bytes) -> None:
-    rows = shape_all(
-        definitions,
-        [line(b"{}"), line(b""), line(b"\r"), line(b'{"\xc3\xa9": 1}')],
-        [line(b"{}"), line(b"no json"), line(b"{}", block=4_096), line(b"{}", block=4_096)],
-        [line(b" "), line(b"{}", "b"), line(b"{}")],
-        between=1,
-    )
-    assert places(rows) == [
-        ("a", 0, 0),
-        ("a", 0, 3 + 1 + 2),
-        ("a", 0, 6 + 10),
-        ("a", 0, 16 + 3),
-        ("a", 4_096, 0),
-        ("a", 4_096, 3),
-        ("b", 0, 0),
-        ("a", 0, 0),
-    ]
-    assert [bool(row.reason) for row in rows] == [n == 3 for n in range(8)]
-
-
-def test_a_file_cut_anywhere_gives_the_same_lines_at_their_bytes(definitions: bytes) -> None:
-    text = b'{"n":1}\n\n{"n":22}\r\nbad\n{"n":333}'
-    rows = shape_all(definitions, [line(part) for part in text.split(b"\n")], between=1)
-    for row in rows:
-        raw = row.raw or row.draft.body
-        assert text[row.position.offset :].startswith(raw)
-    assert len(rows) == 4
-
-
-def test_offsets_of_other_sources_count_rows_or_are_given(definitions: bytes) -> None:
+def test_a_row_keeps_the_place_that_its_source_gives_it(definitions: bytes) -> None:
     row = {"path": "a", "raw": b"", "body": b"{}"}
-    counted = shape_all(definitions, [row, row], [row, {**row, "path": "b"}])
-    assert places(counted) == [("a", 0, 0), ("a", 0, 1), ("a", 0, 2), ("b", 0, 0)], "an empty row is one, too"
-    assert places(shape_all(definitions, [{**row, "offset": 17}, {**row, "offset": 4}])) == [("a", 0, 17), ("a", 0, 4)]
+    given = shape_all(definitions, [{**row, "offset": 17, "block": 4_096}, {**row, "offset": 4}])
+    assert places(given) == [("a", 4_096, 17), ("a", 0, 4)]
 
 
 def test_rejected_rows_are_spread_by_their_place(definitions: bytes) -> None:
-    rows = shape_all(definitions, [line(b"bad")] * 50, between=1)
+    bad = [line(b"bad") | {"offset": number} for number in range(50)]
+    rows = shape_all(definitions, bad, lines=True)
     assert len({row.id for row in rows}) == 50
-    assert {row.id for row in rows} == {row.id for row in shape_all(definitions, [line(b"bad")] * 50, between=1)}
+    assert {row.id for row in rows} == {row.id for row in shape_all(definitions, bad, lines=True)}
 
 
 def test_nothing_but_blank_lines_gives_nothing(definitions: bytes) -> None:
-    assert shape_all(definitions, [line(b""), line(b" ")], [], between=1) == []
+    assert shape_all(definitions, [line(b""), line(b" ")], [], lines=True) == []
+
+
+# -- names and copies ------------------------------------------------------------------------------------------------
+
+
+def read_batch(*rows: Given, **more: list[Any]) -> pa.RecordBatch:
+    batch = pa.RecordBatch.from_pylist([dict.fromkeys(READ.names) | row for row in rows], schema=READ.schema)
+    for name, values in more.items():
+        batch = pa.RecordBatch.from_arrays(
+            [*batch.columns, pa.array(values, pa.string())], names=[*batch.schema.names, name]
+        )
+    return batch
+
+
+@pytest.mark.parametrize(
+    ("queue", "columns", "known"), [("Jobs", False, True), ("Jobs", True, True), ("Typed", False, False)]
+)
+def test_spark_names_rows_where_no_expression_of_ours_does(
+    definitions: bytes, queue: str, columns: bool, known: bool
+) -> None:
+    assert Shape(definitions, queue, "acme", False, columns).spark_knows_keys is known
+
+
+def test_typed_columns_change_a_body_so_its_hash_is_ours_to_take(definitions: bytes) -> None:
+    assert Shape(definitions, "Accounts", "acme").spark_knows_keys
+    assert not Shape(definitions, "Accounts", "acme", bodies_are_columns=True).spark_knows_keys
+
+
+def test_rows_of_one_message_have_one_name(definitions: bytes) -> None:
+    sale = b'{"id": "a", "amount": 1, "kind": "sale"}'
+    noise = b'{"id": "a", "amount": 1, "kind": "noise"}'
+    given = read_batch(
+        {"body": sale}, {"body": noise}, {"body": sale, "idempotency_key": "own"}, {"body": b"bad"}, {"body": None}
+    )
+    (named,) = name_batches(Shape(definitions, "Typed", "acme"), [given])
+    assert named.column("name").to_pylist() == ["a", "a", "own", "-", "-"]
+    assert named.select(READ.names).equals(given), "the row goes through as it is"
+
+
+def test_later_rows_of_a_message_are_copies_of_the_first(definitions: bytes) -> None:
+    sale = b'{"id": "a", "amount": 1, "kind": "sale"}'
+    other = b'{"id": "a", "amount": 2, "kind": "sale"}'
+    noise = b'{"id": "a", "amount": 1, "kind": "noise"}'
+    rows = [{"body": body, "offset": n, "path": "f"} for n, body in enumerate((sale, noise, other, b"bad", sale))]
+    first = read_batch(*rows[:2], name=["a", "a"])
+    second = read_batch(*rows[2:], {"body": sale, "tenant": "other"}, name=["a"] * 4)
+    folded = list(fold_batches(Shape(definitions, "Typed", "acme"), "run-1", [first, second]))
+    assert [(row.tenant, row.position.offset, [copy.position.offset for copy in row.copies]) for row in folded] in (
+        [("acme", 3, []), ("acme", 0, [2, 4]), ("acme", 1, []), ("other", 0, [])],
+        [("acme", 3, []), ("acme", 1, []), ("acme", 0, [2, 4]), ("other", 0, [])],
+    )
+    (winner,) = [row for row in folded if row.copies]
+    assert [copy.body for copy in winner.copies] == [other, sale]
+    assert winner.draft.run == "run-1"
+    assert winner.checked is not None
+    assert winner.checked.id == winner.id
+
+
+def test_a_row_without_a_body_or_raw_text_is_rejected_and_not_lost(definitions: bytes) -> None:
+    (row,) = fold_batches(Shape(definitions, "Jobs", "acme"), "r", [read_batch({"path": "f"}, name=["-"])])
+    assert "body" in row.reason

@@ -276,7 +276,7 @@ def test_an_error_that_is_nobodys_outcome_ends_the_task(memory_task: Task, monke
     def broken(*_arguments: Any) -> Any:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(writer, "enqueue_all", broken)
+    monkeypatch.setattr(writer, "enqueue_checked", broken)
     with pytest.raises(ValueError, match="a bug"):
         memory_task.write(memory_task.rows([1]))
 

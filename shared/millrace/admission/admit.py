@@ -82,7 +82,8 @@ def admit(
     if len(draft.body) > limit:
         raise BodyTooLarge(len(draft.body), limit)
     if definition.message_type is None:
-        return Admitted(replace(draft, idempotency_key=draft.idempotency_key or fallback_key))
+        keyed = draft if draft.idempotency_key else replace(draft, idempotency_key=fallback_key)
+        return Admitted(keyed)
     typed = typed_draft(definition.message_type, draft, now, document)
     key, missing = _ordering_key(definition, draft, typed)
     keyed = replace(draft, key=key, idempotency_key=_idempotency_key(definition, draft, typed) or fallback_key)

@@ -70,17 +70,28 @@ def enqueue_all(
     `system_keys` are idempotency keys that the queue itself made, one for each draft.
     """
     now = queue.now()
+    found: list[Checked | MillraceError] = []
+    for position, draft in enumerate(drafts):
+        try:
+            found.append(check(queue, draft, now, system_key=system_keys[position] if system_keys else ""))
+        except MillraceError as error:
+            found.append(error)
+    return enqueue_checked(queue, found, now)
+
+
+def enqueue_checked(queue: Queue, items: Sequence[Checked | MillraceError], now: int) -> list[Receipt | MillraceError]:
+    """The same for drafts that `check` has seen already, or refused.
+
+    A checked draft may be handed in once: it carries the nonce of one acceptance, and another try needs another.
+    """
     answers: dict[int, Receipt | MillraceError] = {}
     checked: dict[int, Checked] = {}
     first_of: dict[str, int] = {}
     repeats: dict[int, int] = {}
-    for position, draft in enumerate(drafts):
-        try:
-            item = check(queue, draft, now, system_key=system_keys[position] if system_keys else "")
-        except MillraceError as error:
-            answers[position] = error
-            continue
-        if item.id in first_of:
+    for position, item in enumerate(items):
+        if isinstance(item, MillraceError):
+            answers[position] = item
+        elif item.id in first_of:
             repeats[position] = first_of[item.id]
         else:
             first_of[item.id] = position
@@ -90,7 +101,7 @@ def enqueue_all(
     _commit(queue, pairs, answers)
     for position, first in repeats.items():
         answers[position] = _repeat_of(answers[first])
-    return [answers[position] for position in range(len(drafts))]
+    return [answers[position] for position in range(len(items))]
 
 
 def _repeat_of(answer: Receipt | MillraceError) -> Receipt | MillraceError:

@@ -14,12 +14,21 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from millrace.definitions import load
 from millrace.model.message import DeadLetterFilter
-from millrace.spark.bulk_write import RunCounts, RunCountsParam, WritePlan, shape_rows, task_count, write_rows
+from millrace.spark.bulk_write import (
+    RunCounts,
+    RunCountsParam,
+    WritePlan,
+    enqueue_rows,
+    shape_rows,
+    task_count,
+    write_rows,
+)
 from millrace.spark.connection import TableConnection
 from millrace.spark.dead_letters import LINES, Replay, dead_letter_rows, read_dead_letters
 from millrace.spark.lookup import MISSING, Lookup, find_statuses
@@ -27,7 +36,7 @@ from millrace.spark.progress import watched
 from millrace.spark.report import Report, count_outcomes, keep_outcomes, keep_rejects, keep_summary
 from millrace.spark.row_mapping import Shape
 from millrace.spark.rows import REPORTED, SHAPED, RowOutcome
-from millrace.spark.sources import Format, RowSource, read_items, read_source
+from millrace.spark.sources import RowSource, read_items, read_source, read_starts
 from millrace.spark.work_items import ItemState, derive_states, find_cycles, read_fields, ready_rows
 from millrace.spark.writer import Writing
 
@@ -58,7 +67,7 @@ class BulkRun:
     def shape(self, source: RowSource | None = None) -> Shape:
         if source is None:
             return Shape(self.definitions, self.queue, self.tenant)
-        return Shape(self.definitions, self.queue, self.tenant, source.bytes_between_rows, source.bodies_are_columns)
+        return Shape(self.definitions, self.queue, self.tenant, source.lines, source.bodies_are_columns)
 
     def look(self) -> Lookup:
         return Lookup(self.connection, self.definitions, self.queue)
@@ -71,28 +80,38 @@ def enqueue_source(job: BulkRun, source: RowSource) -> Report:
     """Every row of the source into the queue; safe to repeat."""
     rows = read_source(job.spark, source)
     tasks = task_count(rows, job.tasks)
-    shaped = shape_rows(rows, job.shape(source))
-    return _write(job, "enqueue", shaped, job.plan(job.shape(source)), tasks, lines=source.format is Format.JSON_LINES)
+    run_counts = job.spark.sparkContext.accumulator({}, RunCountsParam())
+    outcomes = enqueue_rows(rows, job.plan(job.shape(source)), tasks, run_counts)
+    return _write(job, "enqueue", outcomes, run_counts, source=source)
 
 
-def _write(
+def _write_shaped(
     job: BulkRun,
     action: str,
     shaped: DataFrame,
     plan: WritePlan,
     tasks: int,
+    details: dict[str, Any] | None = None,
+) -> Report:
+    run_counts = job.spark.sparkContext.accumulator({}, RunCountsParam())
+    return _write(job, action, write_rows(shaped, plan, tasks, run_counts), run_counts, details=details)
+
+
+def _write(
+    job: BulkRun,
+    action: str,
+    outcomes: DataFrame,
+    run_counts: Accumulator[RunCounts],
     *,
-    lines: bool = False,
+    source: RowSource | None = None,
     details: dict[str, Any] | None = None,
 ) -> Report:
     """Write, keep the report, sum it up."""
-    run_counts = job.spark.sparkContext.accumulator({}, RunCountsParam())
-    outcomes = write_rows(shaped, plan, tasks, run_counts)
     with watched(job.spark, run_counts, job.say):
         kept = keep_outcomes(outcomes, job.place)
     counts, reasons = count_outcomes(kept, [outcome.value for outcome in RowOutcome])
     if counts[RowOutcome.REJECTED]:
-        keep_rejects(kept, job.place, lines=lines)
+        keep_rejects(kept, job.place, None if source is None else read_starts(job.spark, source))
     summary = Report(action, job.run, job.queue, counts, reasons, _spent(run_counts.value), details or {})
     keep_summary(job.spark, summary, job.place)
     return summary
@@ -111,7 +130,7 @@ def replay_dead_letters(job: BulkRun, only: DeadLetterFilter, export: str | None
     if dry_run:
         return _preview(job, shaped)
     tasks = task_count(lines, job.tasks)
-    return _write(job, "replay", shaped, job.plan(job.shape(), replays=True), tasks)
+    return _write_shaped(job, "replay", shaped, job.plan(job.shape(), replays=True), tasks)
 
 
 def _table_lines(job: BulkRun, replay: Replay) -> DataFrame:
@@ -175,7 +194,7 @@ def reconcile_source(job: BulkRun, source: RowSource) -> Report:
         shaped.unpersist()
     counts, reasons = count_outcomes(kept, [*dict.fromkeys(STANDINGS.values()), RowOutcome.REJECTED.value])
     if counts[RowOutcome.REJECTED]:
-        keep_rejects(kept, job.place, lines=source.format is Format.JSON_LINES)
+        keep_rejects(kept, job.place, read_starts(job.spark, source))
     summary = Report("reconcile", job.run, job.queue, counts, reasons)
     keep_summary(job.spark, summary, job.place)
     return summary
@@ -195,7 +214,7 @@ def derive_queue(job: BulkRun, folder: str) -> Report:
         rejected = candidates.where("reason is not null")
         queued = {row["status"]: row["count"] for row in found.groupBy("status").count().collect()}
         details = _derived(job, states, queued)
-        return _write(job, "derive", fresh.unionByName(rejected), job.plan(job.shape()), tasks, details=details)
+        return _write_shaped(job, "derive", fresh.unionByName(rejected), job.plan(job.shape()), tasks, details)
     finally:
         for kept in (found, candidates, states, read):
             kept.unpersist()

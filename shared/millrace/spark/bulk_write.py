@@ -1,4 +1,11 @@
-"""The bulk run itself: shape, fold copies, write, report; exactly one action writes."""
+"""The bulk run itself: fold copies, shape, write, report; exactly one action writes.
+
+    any order    rows ──Spark: name──► repartition(n, tenant, name) ──sort──► shape, fold, write
+    ordered      rows ──► shape ──► repartition(n, tenant, id) ──fold──► repartition(n, key) ──sort──► write
+
+Rows of one message must meet in one task. Where Spark can tell by the key's column or the body's hash which those are,
+rows cross into Python once; else they are named there first.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +15,7 @@ from functools import partial
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator, AccumulatorParam
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from millrace.definitions import load
@@ -16,8 +23,8 @@ from millrace.model.queue_spec import Ordering
 from millrace.spark.adaptive_throttle import AdaptiveThrottle, Spending
 from millrace.spark.connection import TableConnection, connect
 from millrace.spark.dead_letters import mark_replayed, with_body
-from millrace.spark.row_mapping import Shape, shape_batches
-from millrace.spark.rows import COPY, POSITION, REPORTED, SHAPED, report, unpack
+from millrace.spark.row_mapping import CONTENT, NO_NAME, Shape, fold_batches, name_batches, shape_batches
+from millrace.spark.rows import COPY, NAME, POSITION, READ, REPORTED, SHAPED, Row, report, unpack
 from millrace.spark.writer import Writer, Writing
 
 #: Rows of a task: enough to be worth its start, few enough to repeat.
@@ -68,23 +75,61 @@ def shape_rows(rows: DataFrame, shape: Shape) -> DataFrame:
     return rows.mapInArrow(partial(shape_batches, shape), SHAPED.ddl)
 
 
+def enqueue_rows(
+    rows: DataFrame, plan: WritePlan, tasks: int, progress: Accumulator[RunCounts] | None = None
+) -> DataFrame:
+    """Rows as their source gives them, as outcomes. Whoever runs an action on it writes: run exactly one."""
+    if plan.ordering.ordered:
+        return write_rows(shape_rows(rows, plan.shape), plan, tasks, progress)
+    tenant = F.coalesce(_unless_empty("tenant"), F.lit(plan.shape.tenant))
+    named = name_rows(rows, plan.shape).repartition(tasks, tenant, F.col(NAME))
+    # Of equal keys the first of the file wins; where there is no file, the body decides: a repeated batch may be cut
+    # into other parts, and must count the same.
+    number = F.when(F.col("path").isNotNull(), F.col("offset"))
+    together = named.sortWithinPartitions(tenant, NAME, "path", "block", number, "body")
+    _set_batch_size(rows)
+    return together.mapInArrow(partial(write_read_batches, _shared_out(rows, plan, tasks), progress), REPORTED.ddl)
+
+
+def name_rows(rows: DataFrame, shape: Shape) -> DataFrame:
+    """The same rows with what those of one message have in common: the idempotency key, the content's for want of one.
+
+    Rows that will be rejected for want of a body have any name.
+    """
+    if not shape.spark_knows_keys:
+        return rows.mapInArrow(partial(name_batches, shape), f"{READ.ddl}, {NAME} string")
+    content = F.concat(F.lit(CONTENT), F.sha2(F.col("body"), 256))
+    return rows.withColumn(NAME, F.coalesce(_unless_empty("idempotency_key"), content, F.col("path"), F.lit(NO_NAME)))
+
+
+def _unless_empty(name: str) -> Column:
+    return F.when(F.col(name) != "", F.col(name))
+
+
 def write_rows(
     shaped: DataFrame, plan: WritePlan, tasks: int, progress: Accumulator[RunCounts] | None = None
 ) -> DataFrame:
     """Shaped rows as outcomes. Whoever runs an action on it writes: run exactly one."""
-    spark = shaped.sparkSession
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", ROWS_PER_ARROW_BATCH)
     folded = fold_copies(shaped, tasks)
     if plan.ordering is Ordering.FIFO:
         tasks = 1
         folded = folded.repartition(1).sortWithinPartitions(*POSITION)
     elif plan.ordering is Ordering.PER_KEY:
         folded = folded.repartition(tasks, "tenant", "key").sortWithinPartitions(*POSITION)
-    at_once = min(tasks, spark.sparkContext.defaultParallelism)
+    _set_batch_size(shaped)
+    return folded.mapInArrow(partial(write_batches, _shared_out(shaped, plan, tasks), progress), REPORTED.ddl)
+
+
+def _set_batch_size(frame: DataFrame) -> None:
+    frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", ROWS_PER_ARROW_BATCH)
+
+
+def _shared_out(frame: DataFrame, plan: WritePlan, tasks: int) -> WritePlan:
+    """The plan of one task: its share of the run's rates."""
+    at_once = min(tasks, frame.sparkSession.sparkContext.defaultParallelism)
     share = None if plan.units_per_s is None else plan.units_per_s / at_once
     rows_share = None if plan.rows_per_s is None else plan.rows_per_s / at_once
-    shared_out = replace(plan, units_per_s=share, writing=replace(plan.writing, rows_per_s=rows_share))
-    return folded.mapInArrow(partial(write_batches, shared_out, progress), REPORTED.ddl)
+    return replace(plan, units_per_s=share, writing=replace(plan.writing, rows_per_s=rows_share))
 
 
 def fold_copies(shaped: DataFrame, tasks: int) -> DataFrame:
@@ -118,12 +163,22 @@ def task_count(rows: DataFrame, given: int | None) -> int:
 def write_batches(
     plan: WritePlan, progress: Accumulator[RunCounts] | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """What one task does, on an executor; the plan's rates are this task's share."""
+    """What one task does with shaped rows, on an executor; the plan's rates are this task's share."""
+    run = plan.writing.run
+    return _write(plan, progress, (row for batch in batches for row in unpack(batch, run)))
+
+
+def write_read_batches(
+    plan: WritePlan, progress: Accumulator[RunCounts] | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The same with rows as they were read and named, those of a name behind each other."""
+    return _write(plan, progress, fold_batches(plan.shape, plan.writing.run, batches))
+
+
+def _write(plan: WritePlan, progress: Accumulator[RunCounts] | None, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
     line = connect(plan.connection)
     throttle = line.client.throttle = AdaptiveThrottle(plan.units_per_s)
     spec = load(plan.shape.definitions).queue(plan.shape.queue).spec
-    run = plan.writing.run
-    rows = (row for batch in batches for row in unpack(batch, run))
     prepare, settled = (with_body, mark_replayed) if plan.replays else (None, None)
     writer = Writer(line.runtime, spec, plan.writing, prepare=prepare, settled=settled)
     counted: RunCounts = {}

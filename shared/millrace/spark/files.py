@@ -25,18 +25,6 @@ def read_bytes(spark: SparkSession, path: str) -> bytes:
         stream.close()
 
 
-def bytes_to_next_line(spark: SparkSession, path: str, start: int) -> int:
-    """How many bytes of a text lie between `start` and the next line: what a reader that begins there passes over."""
-    jvm: Any = spark._jvm
-    stream = _open(spark, path, "open")
-    try:
-        stream.seek(start)
-        reader = jvm.org.apache.hadoop.util.LineReader(stream, bytearray(b"\n"))
-        return int(reader.readLine(jvm.org.apache.hadoop.io.Text()))
-    finally:
-        stream.close()
-
-
 def _open(spark: SparkSession, path: str, how: str) -> Any:
     jvm: Any = spark._jvm
     place = jvm.org.apache.hadoop.fs.Path(path)

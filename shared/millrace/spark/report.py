@@ -18,8 +18,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from millrace.spark.files import bytes_to_next_line, write_text
-from millrace.spark.rows import RowOutcome
+from millrace.spark.files import write_text
+from millrace.spark.rows import REPORTED, RowOutcome
 
 #: Reasons shown in the summary, the most frequent first.
 REASONS = 20
@@ -75,12 +75,16 @@ def _cell(text: str, width: int) -> str:
 def keep_outcomes(outcomes: DataFrame, place: str) -> DataFrame:
     """Run the run: the one action that writes. What comes back is read from the files, so asking it writes nothing."""
     outcomes.write.mode("overwrite").parquet(f"{place}/outcomes")
-    return outcomes.sparkSession.read.parquet(f"{place}/outcomes")
+    return outcomes.sparkSession.read.schema(REPORTED.ddl).parquet(f"{place}/outcomes")
 
 
 def count_outcomes(kept: DataFrame, names: Iterable[str]) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
     """Rows by outcome, and the most frequent reasons of those that have one."""
-    found = {row["outcome"]: row["count"] for row in kept.groupBy("outcome").count().collect()}
+    by_outcome = kept.groupBy("outcome").agg(F.count("*").alias("rows"), F.count("reason").alias("explained")).collect()
+    found = {row["outcome"]: row["rows"] for row in by_outcome}
+    counts = {name: found.get(name, 0) for name in names}
+    if not any(row["explained"] for row in by_outcome):
+        return counts, []
     reasons = (
         kept.where("reason is not null")
         .groupBy("outcome", "reason")
@@ -89,14 +93,15 @@ def count_outcomes(kept: DataFrame, names: Iterable[str]) -> tuple[dict[str, int
         .limit(REASONS)
         .collect()
     )
-    return {name: found.get(name, 0) for name in names}, [(r["outcome"], r["reason"], r["count"]) for r in reasons]
+    return counts, [(r["outcome"], r["reason"], r["count"]) for r in reasons]
 
 
-def keep_rejects(kept: DataFrame, place: str, *, lines: bool) -> None:
-    """The rejected rows with their place in the file; offsets are bytes where the source is made of lines."""
+def keep_rejects(kept: DataFrame, place: str, starts: DataFrame | None) -> None:
+    """The rejected rows with their place in the file, which `starts` tells where their offset does not."""
     rejected = kept.where(F.col("outcome") == RowOutcome.REJECTED.value)
-    if lines:
-        rejected = _from_the_beginning(rejected)
+    if starts is not None:
+        found = rejected.join(starts, ["path", "block", "offset"], "left")
+        rejected = found.withColumn("offset", F.col("start"))
     text = F.decode("raw", "UTF-8")
     readable = F.encode(text, "UTF-8") == F.col("raw")
     rejected.select(
@@ -106,18 +111,6 @@ def keep_rejects(kept: DataFrame, place: str, *, lines: bool) -> None:
         F.when(readable, text).alias("raw"),
         F.when(~readable, F.base64("raw")).alias("raw_base64"),
     ).coalesce(1).write.mode("overwrite").json(f"{place}/rejects")
-
-
-def _from_the_beginning(rejected: DataFrame) -> DataFrame:
-    """Offsets from the beginning of the file instead of the first row of Spark's part of it."""
-    spark: SparkSession = rejected.sparkSession
-    parts = rejected.where("block > 0").select("path", "block").distinct().collect()
-    if not parts:
-        return rejected
-    starts = [(path, block, block + bytes_to_next_line(spark, path, block)) for path, block in parts]
-    found = spark.createDataFrame(starts, "path string, block long, start long")
-    joined = rejected.join(F.broadcast(found), ["path", "block"], "left")
-    return joined.withColumn("offset", F.col("offset") + F.coalesce("start", F.lit(0)))
 
 
 def keep_summary(spark: SparkSession, summary: Report, place: str) -> None:

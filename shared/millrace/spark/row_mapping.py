@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from hashlib import sha256
-from typing import Any
+from itertools import groupby, repeat
+from operator import attrgetter, itemgetter
 
 import pyarrow as pa
 
@@ -15,14 +17,17 @@ from millrace.admission.columns import typed_columns
 from millrace.definitions import QueueDefinition, load
 from millrace.engine.drafts import check, priority_number
 from millrace.engine.filtered import filtered_id
-from millrace.engine.queue import Runtime
+from millrace.engine.queue import Queue, Runtime
 from millrace.model.errors import InvalidField, InvalidMessage, InvalidRequest, TooManyValues
 from millrace.model.message import Draft
 from millrace.model.strict_json import parse
-from millrace.spark.rows import SOURCE, Position, Row, pack
+from millrace.spark.rows import NAME, READ, SOURCE, Copy, Position, Row, pack
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 
 JSON = "application/json"
+#: Begins the idempotency key of a row that has none.
+CONTENT = "content:"
+NO_HEADERS: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,44 +37,138 @@ class Shape:
     definitions: bytes  #: the compiled definitions
     queue: str
     tenant: str  #: of rows that name none
-    bytes_between_rows: int | None = None  #: JSON lines: one newline; None where offsets count rows
+    lines: bool = False  #: the source is a text of lines: blank ones are no rows
     bodies_are_columns: bool = False  #: CSV and Parquet: a body's fields are brought to the declared types
+
+    @property
+    def definition(self) -> QueueDefinition:
+        return load(self.definitions).queue(self.queue)
+
+    @property
+    def spark_knows_keys(self) -> bool:
+        """Whether a row's idempotency key is its column or the hash of its body as read: nothing that we compute."""
+        definition = self.definition
+        typed = definition.message_type is not None
+        return not typed or not (definition.idempotency_key or self.bodies_are_columns)
 
 
 def shape_batches(shape: Shape, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Every row of every batch, shaped or rejected; blank lines of a text are no rows."""
-    shaper = _Shaper(shape)
+    shaper = Shaper(shape)
     for batch in batches:
-        rows = [row for given in batch.to_pylist() if (row := shaper.row(given)) is not None]
-        if rows:
+        if rows := list(shaper.rows(batch)):
             yield pack(rows)
-    if shaper.keyless:
-        count_missing_keys(shape.queue, shaper.keyless)
+    shaper.close()
 
 
-class _Shaper:
-    def __init__(self, shape: Shape) -> None:
+def name_batches(shape: Shape, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows, each with the idempotency key that it will have: rows of one message have one name."""
+    shaper = Shaper(shape)
+    for batch in batches:
+        given = batch.column("idempotency_key").to_pylist()
+        names = given if all(given) else [row and row.draft.idempotency_key for row in shaper.all_rows(batch)]
+        found = pa.array([name or NO_NAME for name in names], pa.string())
+        yield pa.RecordBatch.from_arrays([*batch.columns, found], names=[*batch.schema.names, NAME])
+
+
+def fold_batches(shape: Shape, run: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """Shaped rows, one for each message id, with the later ones as its copies.
+
+    The rows of a name must follow each other, in the order in which the first wins.
+    """
+    shaper = Shaper(shape, run)
+    named = (
+        (row.tenant, name, row)
+        for batch in batches
+        for row, name in zip(shaper.all_rows(batch), batch.column(NAME).to_pylist(), strict=True)
+        if row is not None
+    )
+    for _, of_name in groupby(named, key=itemgetter(0, 1)):
+        rows = [row for _, _, row in of_name]
+        yield from rows if len(rows) == 1 else _folded(rows)
+    shaper.close()
+
+
+def _folded(rows: list[Row]) -> Iterator[Row]:
+    """Rows of one key: one for each id, since what the filter leaves out has another; rejected ones by themselves."""
+    yield from (row for row in rows if row.reason)
+    of_id = attrgetter("id")
+    for _, same in groupby(sorted((row for row in rows if not row.reason), key=of_id), key=of_id):
+        first, *later = same
+        yield replace(first, copies=tuple(Copy(row.position, row.draft.body) for row in later))
+
+
+#: The columns of a row as they are read here, each a list; those that a source does not have are null throughout.
+_COLUMNS = READ.names
+#: Name of the rows that are no messages.
+NO_NAME = "-"
+
+
+class Shaper:
+    """Makes drafts of one task's rows, checked: what comes out needs no second check."""
+
+    def __init__(self, shape: Shape, run: str = "") -> None:
         self._shape = shape
-        self._definition: QueueDefinition = load(shape.definitions).queue(shape.queue)
+        self._run = run
+        self._definition: QueueDefinition = shape.definition
+        self._keyless = 0  #: rows for which the queue's key has no value
         # Checking needs a queue's clock and limits, never its table.
-        self._runtime = Runtime(MemoryStore(), MemoryBlobs())
-        self._part = ("", -1)
-        self.keyless = 0  #: rows for which the queue's key has no value
-        self._offset = 0
+        runtime = Runtime(MemoryStore(), MemoryBlobs())
+        self._queue = cache(lambda tenant: runtime.queue(tenant, self._definition.spec))
 
-    def row(self, given: Mapping[str, Any]) -> Row | None:
-        """One row. Its offset follows from those before it, so rows must come in the order of their file."""
-        position = self._position(given)
-        raw: bytes = given["raw"] or b""
-        if self._shape.bytes_between_rows is not None and not raw.strip():
+    def rows(self, batch: pa.RecordBatch) -> Iterator[Row]:
+        """The rows of a batch, shaped or rejected."""
+        return (row for row in self.all_rows(batch) if row is not None)
+
+    def all_rows(self, batch: pa.RecordBatch) -> Iterator[Row | None]:
+        """The same, with None for a blank line."""
+        held = set(batch.schema.names)
+        columns = [
+            repeat(None) if name not in held or (column := batch.column(name)).null_count == len(batch)
+            else column.to_pylist()
+            for name in _COLUMNS
+        ]  # fmt: skip
+        return map(self._row, *columns, range(len(batch)))
+
+    def close(self) -> None:
+        """Say of how many rows the key had no value."""
+        if self._keyless:
+            count_missing_keys(self._shape.queue, self._keyless)
+
+    def _row(  # one argument for each column, and the number that ends rows of columns which are null throughout
+        self, path: str | None, block: int | None, offset: int | None, raw: bytes | None, problem: str | None,
+        body: bytes | None, idempotency_key: str | None, key: str | None, priority: str | None,
+        not_before: str | None, project: str | None, labels: str | None, tenant: str | None,
+        correlation_id: str | None, content_type: str | None, _number: int,
+    ) -> Row | None:  # fmt: skip
+        read = (body or b"") if raw is None else raw
+        if self._shape.lines and not read.strip():
             return None
-        tenant = given["tenant"] or self._shape.tenant
-        if given["problem"]:
-            return rejected(position, tenant, given["problem"], raw)
+        position = Position(path or "", block or 0, offset or 0)
+        tenant = tenant or self._shape.tenant
+        if problem:
+            return rejected(position, tenant, problem, read)
         try:
-            return self._admitted(position, tenant, _draft(given))
+            if body is None:
+                raise InvalidField("body", "is missing", "a value where the body's column or expression points")
+            draft = Draft(
+                body,
+                content_type or JSON,
+                NO_HEADERS,
+                idempotency_key or None,
+                key or "",
+                _priority(priority) if priority else None,
+                _moment(not_before) if not_before else None,
+                project,
+                _labels(labels) if labels is not None else None,
+                correlation_id,
+                SOURCE,
+                "",
+                self._run,
+            )
+            return self._admitted(position, tenant, draft)
         except InvalidRequest as error:
-            return rejected(position, tenant, f"{error.code}: {error}", raw)
+            return rejected(position, tenant, f"{error.code}: {error}", read)
 
     def _admitted(self, position: Position, tenant: str, draft: Draft) -> Row:
         message_type = self._definition.message_type
@@ -77,22 +176,14 @@ class _Shaper:
             _demand_json(draft.body)
         if message_type is not None and self._shape.bodies_are_columns:
             draft = replace(draft, body=typed_columns(message_type, draft.body))
-        queue = self._runtime.queue(tenant, self._definition.spec)
+        queue: Queue = self._queue(tenant)
         now = queue.now()
-        admitted = admit(self._definition, draft, now, fallback_key=content_key(draft.body))
+        fallback = None if draft.idempotency_key else content_key(draft.body)
+        admitted = admit(self._definition, draft, now, fallback_key=fallback)
         checked = check(queue, admitted.draft, now)
-        self.keyless += admitted.key_missing
+        self._keyless += admitted.key_missing
         id_ = filtered_id(queue, checked) if admitted.filtered else checked.id
-        return Row(position, tenant, id_, admitted.draft, filtered=admitted.filtered)
-
-    def _position(self, given: Mapping[str, Any]) -> Position:
-        path, block = given["path"] or "", given["block"] or 0
-        if (path, block) != self._part:
-            self._part, self._offset = (path, block), 0
-        offset = self._offset if given["offset"] is None else int(given["offset"])
-        between = self._shape.bytes_between_rows
-        self._offset += 1 if between is None else len(given["raw"] or b"") + between
-        return Position(path, block, offset)
+        return Row(position, tenant, id_, admitted.draft, filtered=admitted.filtered, checked=checked)
 
 
 def rejected(position: Position, tenant: str, reason: str, raw: bytes) -> Row:
@@ -103,36 +194,15 @@ def rejected(position: Position, tenant: str, reason: str, raw: bytes) -> Row:
 
 def content_key(body: bytes) -> str:
     """The idempotency key of a row that has none: equal bodies are one message, so a second run is safe."""
-    return f"content:{sha256(body).hexdigest()}"
+    return f"{CONTENT}{sha256(body).hexdigest()}"
 
 
-def _draft(given: Mapping[str, Any]) -> Draft:
-    if given["body"] is None:
-        raise InvalidField("body", "is missing", "a value where the body's column or expression points")
-    return Draft(
-        given["body"],
-        content_type=given["content_type"] or JSON,
-        idempotency_key=given["idempotency_key"] or None,
-        key=given["key"] or "",
-        priority=_priority(given["priority"]),
-        not_before=_moment(given["not_before"]),
-        project=given["project"],
-        labels=_labels(given["labels"]),
-        correlation_id=given["correlation_id"],
-        source=SOURCE,
-    )
-
-
-def _priority(text: str | None) -> int | None:
-    if text is None or text == "":
-        return None
+def _priority(text: str) -> int:
     return priority_number(int(text) if text.isdecimal() and len(text) < 10 else text)
 
 
-def _moment(text: str | None) -> int | None:
+def _moment(text: str) -> int:
     """Milliseconds, or a time as RFC 3339 writes it."""
-    if text is None or text == "":
-        return None
     if text.isdecimal() and len(text) < 17:
         return int(text)
     try:
@@ -144,10 +214,8 @@ def _moment(text: str | None) -> int | None:
     return round(moment.timestamp() * 1000)
 
 
-def _labels(text: str | None) -> tuple[str, ...] | None:
+def _labels(text: str) -> tuple[str, ...]:
     """A JSON list, or words separated by commas."""
-    if text is None:
-        return None
     if not text.startswith("["):
         return tuple(word.strip() for word in text.split(",") if word.strip())
     try:

@@ -8,12 +8,13 @@ Rows travel between Spark's stages as Arrow batches. Their columns are written h
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 
+from millrace.engine.drafts import Checked
 from millrace.model.message import Draft
 
 #: `source` of every message that a bulk run wrote.
@@ -62,6 +63,8 @@ class Row:
     raw: bytes = b""  #: of a rejected row: as it was read
     filtered: bool = False  #: the queue's filter leaves it out: recorded, never queued
     copies: tuple[Copy, ...] = ()
+    #: Its draft as this very task checked it: good for one try. None where another task shaped the row.
+    checked: Checked | None = field(default=None, repr=False, compare=False)
 
 
 _ARROW = {
@@ -91,10 +94,12 @@ MESSAGE_FIELDS = (
     "body", "idempotency_key", "key", "priority", "not_before", "project", "labels", "tenant", "correlation_id",
     "content_type",
 )  # fmt: skip
-#: A row as its source gives it; `problem` where it could not be read.
+#: A row as its source gives it; `problem` where it could not be read, `raw` where it is not the body as it stands.
 READ = Columns(
     **POSITION, raw="binary", problem="string", **dict.fromkeys(MESSAGE_FIELDS, "string") | {"body": "binary"}
 )
+#: Beside those: what rows of one message have in common.
+NAME = "name"
 _OF_ROW = Columns(
     tenant="string", id="string", system_key="string", dead_letter="string", reason="string", raw="binary",
     filtered="boolean",

@@ -2,6 +2,9 @@
 
 A field is taken from a column, a path into it (`incident.id`), or any Spark SQL expression (`concat(account, '-', n)`,
 `'billing'`). In JSON lines and markdown a path points into the document; expressions find it, whole, as `value`.
+
+A row of a file knows its path, Spark's part of it (`block`) and its number there; where a line begins in bytes is
+counted afterwards, and only when somebody must find one (`read_starts`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users write it)
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType, TimestampType
 
@@ -29,6 +32,12 @@ class Format(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     MARKDOWN = "markdown"
+    TABLE = "table"  #: whatever `spark.table` reads: the Glue Data Catalog, Iceberg, Delta
+    SQL = "sql"  #: the rows of a query
+
+
+#: Formats of files; the others come by a name or a query of their own.
+FILES = (Format.JSON_LINES, Format.PARQUET, Format.CSV, Format.MARKDOWN)
 
 
 _PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -42,37 +51,73 @@ _OPEN_COST = str(64 * 1024)
 class RowSource:
     """A data set, and where its rows say what."""
 
-    path: str
+    path: str  #: of files; the name of a table; the text of a query
     format: Format
     fields: Mapping[str, str] = field(default_factory=dict)  #: message field → column, path or expression
 
     @property
-    def bytes_between_rows(self) -> int | None:
-        return 1 if self.format is Format.JSON_LINES else None
+    def lines(self) -> bool:
+        return self.format is Format.JSON_LINES
 
     @property
     def bodies_are_columns(self) -> bool:
-        return self.format in (Format.CSV, Format.PARQUET) and "body" not in self.fields
+        return self.format not in (Format.JSON_LINES, Format.MARKDOWN) and "body" not in self.fields
 
 
 def read_source(spark: SparkSession, source: RowSource) -> DataFrame:
     """The source's rows, unread until somebody asks for them."""
-    unknown = set(source.fields) - set(MESSAGE_FIELDS)
-    if unknown:
-        raise InvalidField("fields", f"{sorted(unknown)} are no fields of a message", ", ".join(MESSAGE_FIELDS))
+    demand_fields(source.fields)
     return _READERS[source.format](spark, source)
 
 
+def demand_fields(names: Iterable[str]) -> None:
+    """Raises InvalidField for a name that no field of a message has."""
+    unknown = set(names) - set(MESSAGE_FIELDS)
+    if unknown:
+        raise InvalidField("fields", f"{sorted(unknown)} are no fields of a message", ", ".join(MESSAGE_FIELDS))
+
+
+def frame_rows(frame: DataFrame, fields: Mapping[str, str | Column]) -> DataFrame:
+    """The rows of any DataFrame; a row's body is all of its columns as JSON unless a field says otherwise."""
+    demand_fields(fields)
+    columns = {name: _text(frame, name, _field(frame, given)) for name, given in fields.items()}
+    if "body" not in columns:
+        columns["body"] = _as_json([F.col(f"`{name}`") for name in frame.columns]).cast("binary")
+    return _arranged(frame, columns | {"offset": F.monotonically_increasing_id()})
+
+
+def _field(frame: DataFrame, given: str | Column) -> Column:
+    if not isinstance(given, str):
+        return given
+    return F.col(f"`{given}`") if given in frame.columns else F.expr(given)
+
+
+def _table(spark: SparkSession, source: RowSource) -> DataFrame:
+    return frame_rows(spark.table(source.path), source.fields)
+
+
+def _sql(spark: SparkSession, source: RowSource) -> DataFrame:
+    return frame_rows(spark.sql(source.path), source.fields)
+
+
 def _json_lines(spark: SparkSession, source: RowSource) -> DataFrame:
-    # Cut at newlines only, so that bytes can be counted: Spark would cut at carriage returns too.
-    lines = spark.read.text(source.path, lineSep="\n")
-    found = lines.select(
-        F.col("_metadata.file_path").alias("path"),
-        F.col("_metadata.file_block_start").alias("block"),
-        F.col("value").cast("binary").alias("raw"),
-        F.expr("trim(TRAILING '\r' FROM value)").alias("value"),
+    trimmed = F.expr("trim(TRAILING '\r' FROM value)")
+    found = _lines(spark, source).select(
+        *("path", "block", "offset"),
+        F.when(trimmed != F.col("value"), F.col("value").cast("binary")).alias("raw"),
+        trimmed.alias("value"),
     )
     return _documents(found, source)
+
+
+def _lines(spark: SparkSession, source: RowSource) -> DataFrame:
+    # Cut at newlines only, so that bytes can be counted: Spark would cut at carriage returns too.
+    return spark.read.text(source.path, lineSep="\n").select(
+        F.col("_metadata.file_path").alias("path"),
+        F.col("_metadata.file_block_start").alias("block"),
+        F.monotonically_increasing_id().alias("offset"),
+        "value",
+    )
 
 
 def _markdown(spark: SparkSession, source: RowSource) -> DataFrame:
@@ -102,6 +147,20 @@ def _parse_markdown(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def _csv(spark: SparkSession, source: RowSource) -> DataFrame:
+    rows, names = _csv_rows(spark, source)
+    whole = _as_json([F.col(f"`{name}`") for name in names])
+    found = rows.select(
+        "*",
+        F.col("_metadata.file_path").alias("_path"),
+        F.monotonically_increasing_id().alias("_offset"),
+        F.coalesce(F.col(_CORRUPT), _unless_body(whole, source)).cast("binary").alias("_raw"),
+        F.when(F.col(_CORRUPT).isNotNull(), "invalid_message: not the columns of the header").alias("_problem"),
+        whole.alias("_whole"),
+    )
+    return _columns(found, source)
+
+
+def _csv_rows(spark: SparkSession, source: RowSource) -> tuple[DataFrame, list[str]]:
     names = spark.read.csv(source.path, header=True).columns
     schema = ", ".join(f"`{name}` string" for name in (*names, _CORRUPT))
     # One task for each file: only who reads from its beginning knows which newlines are within quotes.
@@ -115,15 +174,7 @@ def _csv(spark: SparkSession, source: RowSource) -> DataFrame:
         mode="PERMISSIVE",
         columnNameOfCorruptRecord=_CORRUPT,
     )
-    whole = _as_json([F.col(f"`{name}`") for name in names])
-    found = rows.select(
-        "*",
-        F.col("_metadata.file_path").alias("_path"),
-        F.coalesce(F.col(_CORRUPT), whole).cast("binary").alias("_raw"),
-        F.when(F.col(_CORRUPT).isNotNull(), "invalid_message: not the columns of the header").alias("_problem"),
-        whole.alias("_whole"),
-    )
-    return _columns(found, source)
+    return rows, names
 
 
 def _parquet(spark: SparkSession, source: RowSource) -> DataFrame:
@@ -133,10 +184,15 @@ def _parquet(spark: SparkSession, source: RowSource) -> DataFrame:
         "*",
         F.col("_metadata.file_path").alias("_path"),
         F.col("_metadata.row_index").alias("_offset"),
-        whole.cast("binary").alias("_raw"),
+        _unless_body(whole, source).cast("binary").alias("_raw"),
         whole.alias("_whole"),
     )
     return _columns(found, source)
+
+
+def _unless_body(whole: Column, source: RowSource) -> Column:
+    """A row as it was read, where its body does not say it already."""
+    return whole if "body" in source.fields else F.lit(None)
 
 
 _READERS = {
@@ -144,7 +200,51 @@ _READERS = {
     Format.MARKDOWN: _markdown,
     Format.CSV: _csv,
     Format.PARQUET: _parquet,
+    Format.TABLE: _table,
+    Format.SQL: _sql,
 }
+STARTS = Columns(path="string", block="long", offset="long", start="long")
+
+
+def read_starts(spark: SparkSession, source: RowSource) -> DataFrame | None:
+    """Where each row begins: the byte of its file (JSON lines), its number in it (CSV).
+
+    Reads the source once more. None where a row's offset says it as it is.
+    """
+    if source.format is Format.JSON_LINES:
+        sizes = _lines(spark, source).withColumn("size", F.length(F.col("value").cast("binary")) + F.lit(1))
+    elif source.format is Format.CSV:
+        sizes = _csv_rows(spark, source)[0].select(
+            F.col("_metadata.file_path").alias("path"),
+            F.lit(0).alias("block"),
+            F.monotonically_increasing_id().alias("offset"),
+            F.lit(1).alias("size"),
+        )
+    else:
+        return None
+    kinds = (F.col(name).cast("long") for name in ("block", "offset", "size"))
+    sizes = sizes.select("path", *kinds)
+    within = sizes.mapInArrow(count_starts, STARTS.ddl)
+    # Each line belongs to one part of its file, so a part begins where the lines of those before it end.
+    before = Window.partitionBy("path").orderBy("block").rowsBetween(Window.unboundedPreceding, -1)
+    parts = sizes.groupBy("path", "block").agg(F.sum("size").alias("bytes"))
+    begins = parts.select("path", "block", F.coalesce(F.sum("bytes").over(before), F.lit(0)).alias("begins"))
+    found = within.join(F.broadcast(begins), ["path", "block"])
+    return found.select("path", "block", "offset", (F.col("start") + F.col("begins")).alias("start"))
+
+
+def count_starts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Where each row begins in its part of the file. The rows must come in the order of the file."""
+    part, reached = ("", -1), 0
+    for batch in batches:
+        starts: list[int] = []
+        paths, blocks, sizes = (batch.column(name).to_pylist() for name in ("path", "block", "size"))
+        for path, block, size in zip(paths, blocks, sizes, strict=True):
+            if (path, block) != part:
+                part, reached = (path, block), 0
+            starts.append(reached)
+            reached += size
+        yield STARTS.batch([batch.column("path"), batch.column("block"), batch.column("offset"), starts])
 
 
 def _as_json(columns: list[Column]) -> Column:

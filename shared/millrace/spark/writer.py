@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
 from operator import attrgetter
 
 from millrace.engine.counters import flush
-from millrace.engine.drafts import check
-from millrace.engine.enqueue import Receipt, enqueue_all
+from millrace.engine.drafts import Checked, check
+from millrace.engine.enqueue import Receipt, enqueue_checked
 from millrace.engine.filtered import record_all_filtered
 from millrace.engine.queue import Queue, Runtime
 from millrace.model.clock import Chance, system_chance
@@ -153,10 +153,13 @@ class Writer:
 
     def _batches(self, rows: list[Row]) -> Iterator[list[Row]]:
         """Up to 25; of an ordered queue never two of one key, since one of them may have to be repeated."""
+        if not self._spec.ordering.ordered:
+            yield from _chunks(rows, BATCH)
+            return
         batch: list[Row] = []
         keys: set[tuple[str, str]] = set()
         for row in rows:
-            if len(batch) == BATCH or (self._spec.ordering.ordered and self._order_of(row) in keys):
+            if len(batch) == BATCH or self._order_of(row) in keys:
                 yield batch
                 batch, keys = [], set()
             batch.append(row)
@@ -208,10 +211,11 @@ class Writer:
         """Hand the rows in once; those that have not ended come back, with their errors."""
         answers: list[Receipt | MillraceError]
         try:
+            now = queue.now()
             if rows[0].filtered:
-                answers = record_all_filtered(queue, [check(queue, row.draft, queue.now()) for row in rows])
+                answers = record_all_filtered(queue, [row.checked or check(queue, row.draft, now) for row in rows])
             else:
-                answers = enqueue_all(queue, [row.draft for row in rows], [row.system_key for row in rows])
+                answers = enqueue_checked(queue, [_checked(queue, row, now) for row in rows], now)
         except StoreUnavailable as error:
             answers = [error] * len(rows)
         again: list[Row] = []
@@ -222,7 +226,7 @@ class Writer:
             elif isinstance(answer, InvalidRequest):
                 lines += _all(row, RowOutcome.REJECTED, f"{answer.code}: {answer}")
             else:
-                again.append(row)
+                again.append(replace(row, checked=None))  # another try is another acceptance, with its own nonce
                 errors.append(answer)
         return again, errors
 
@@ -271,6 +275,16 @@ FILTERED = "The queue's filter leaves it out."
 STOPPED = "queue_full: The queue is full, and the run stops when it is."
 BEHIND = "out_of_order: An earlier row that it must follow could not be written."
 COPY = "An earlier row has the same key and body."
+
+
+def _checked(queue: Queue, row: Row, now: int) -> Checked | MillraceError:
+    """A row's draft as this task has checked it, or checked now."""
+    if row.checked is not None:
+        return row.checked
+    try:
+        return check(queue, row.draft, now, system_key=row.system_key)
+    except MillraceError as error:
+        return error
 
 
 def _conflict(row: Row, copy: Copy | None = None) -> Reported:
