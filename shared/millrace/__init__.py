@@ -3,7 +3,8 @@
 The public names, by what they are for. Each is imported when it is first used, so that `import millrace` costs a
 function nothing, and a handler needs neither boto3 nor httpx.
 
-    handlers    command, Context; raise Retry, Reject, Snooze or Unavailable to say what becomes of a message
+    handlers    command, Context, AsyncContext; raise Retry, Reject, Snooze or Unavailable to say what becomes of a
+                message
     clients     Client, Consumer, Delivery, and AsyncClient, AsyncConsumer, AsyncDelivery: the pull API from
                 elsewhere (extra `client`); their errors and the rest are in `millrace.client`
     embedding   Runtime and Queue over a store (MemoryStore, MemoryBlobs, or `millrace.aws.runtime.aws_runtime`),
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release, snooze
     from millrace.engine.queue import Queue, Runtime
     from millrace.engine.status import MessageStatus, status
+    from millrace.handlers.context import AsyncContext, Context
+    from millrace.handlers.controls import Reject, Retry, Snooze, Unavailable
     from millrace.model.errors import (
         InvalidRequest,
         MillraceError,
@@ -39,8 +42,6 @@ if TYPE_CHECKING:
     from millrace.model.queue_spec import Idempotency, Ordering, QueueSpec, Retention, RetryPolicy
     from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
     from millrace.worker.commands import command
-    from millrace.worker.context import Context
-    from millrace.worker.controls import Reject, Retry, Snooze, Unavailable
 
 _MODULES = {
     "client.async_consumer": ("AsyncConsumer",),
@@ -52,6 +53,8 @@ _MODULES = {
     "engine.finish": ("RunFailure", "ack", "extend", "nack", "reject", "release", "snooze"),
     "engine.queue": ("Queue", "Runtime"),
     "engine.status": ("MessageStatus", "status"),
+    "handlers.context": ("AsyncContext", "Context"),
+    "handlers.controls": ("Reject", "Retry", "Snooze", "Unavailable"),
     "model.errors": (
         "InvalidRequest", "MillraceError", "NotFound", "QueueFull", "StaleClaim", "StaleState", "StoreUnavailable",
     ),
@@ -59,14 +62,13 @@ _MODULES = {
     "model.queue_spec": ("Idempotency", "Ordering", "QueueSpec", "Retention", "RetryPolicy"),
     "stores.memory.queue": ("MemoryBlobs", "MemoryStore"),
     "worker.commands": ("command",),
-    "worker.context": ("Context",),
-    "worker.controls": ("Reject", "Retry", "Snooze", "Unavailable"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "AsyncClient",
     "AsyncConsumer",
+    "AsyncContext",
     "AsyncDelivery",
     "Claim",
     "Client",

@@ -17,6 +17,7 @@ from millrace.definitions.language.compiler import compile_files
 from millrace.engine.claim import claim
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.status import MessageStatus, status
+from millrace.handlers.controls import Reject
 from millrace.http.routes import Api
 from millrace.model.errors import InvalidRequest
 from millrace.pull.api import ROUTES
@@ -29,7 +30,6 @@ from millrace.spark.writer import Writer, Writing
 from millrace.stores.memory.admin import MemoryTokens
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from millrace.webhooks import Ingress, serve
-from millrace.worker.controls import Reject
 from millrace.worker.targets.chain import QueueDelivery
 from millrace.worker.targets.request import TargetRequest
 from tests.conftest import Clock

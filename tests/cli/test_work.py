@@ -128,3 +128,26 @@ def test_the_program_is_ended_when_its_claim_is_lost(terminals: tuple[Terminal, 
     assert working.wait(PATIENCE) == Exit.STALE
     assert gone(pid)
     assert producer.json("status", "Jobs", sent)["status"] == "ready"
+
+
+def test_a_command_of_the_app_runs_in_the_shells_loop(terminals: tuple[Terminal, Terminal], tmp_path: Path) -> None:
+    """The very function that a worker of the deployment would call."""
+    producer, worker = terminals
+    (tmp_path / "own_commands.py").write_text(
+        "from millrace import Context, Reject, command\n\n\n"
+        "@command('Thing.Count')\n"
+        "async def count(given, context):\n"
+        "    if given == 'never':\n"
+        "        raise Reject('no')\n"
+        "    return {'attempt': context.attempt, 'given': given}\n"
+    )
+    good, never = (producer.json("enqueue", "Jobs", f'"{word}"')["message_id"] for word in ("good", "never"))
+    environment = {**worker.environment, "COMMANDS": "own_commands"}
+    command = [str(MILLRACE), "work", "Jobs", "--drain", "--command"]
+    subprocess.run([*command, "Thing.Count"], env=environment, cwd=tmp_path, check=True, timeout=PATIENCE)
+    found = producer.json("status", "Jobs", good)
+    assert (found["status"], found["result"]) == ("done", {"attempt": 1, "given": "good"})
+    assert producer.json("status", "Jobs", never)["status"] == "dead"
+    unknown = subprocess.run([*command, "Thing.Other"], env=environment, cwd=tmp_path, capture_output=True, check=False)
+    assert (unknown.returncode, b"Thing.Other" in unknown.stderr) == (2, True)
+    worker.run("work", "Jobs", exit_code=Exit(2))

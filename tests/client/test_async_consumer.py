@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import httpx
 import pytest
 
+from millrace import AsyncContext
 from millrace.client import AsyncClient, AsyncConsumer, AsyncDelivery, Client, Hooks, Retries
 from tests.client.conftest import URL, Wire
 from tests.client.virtual_loop import play
@@ -34,7 +36,7 @@ def test_heartbeats_keep_a_60_second_job_alive_on_a_5_second_lease(wire: Wire, t
     async def story(client: AsyncClient) -> None:
         consumer = consumer_of(client, time, concurrency=1)
 
-        @consumer.handle("Jobs", lease_ms=5_000, wait_ms=0)
+        @consumer.handle_delivery("Jobs", lease_ms=5_000, wait_ms=0)
         async def slow(_job: AsyncDelivery) -> str:
             for _ in range(60):
                 await asyncio.sleep(1)
@@ -55,7 +57,7 @@ def test_without_a_heartbeat_the_job_is_lost_and_told_so(wire: Wire, time: Virtu
     async def story(client: AsyncClient) -> None:
         consumer = consumer_of(client, time, concurrency=1, hooks=Hooks(lost=lost.append))
 
-        @consumer.handle("Jobs", lease_ms=5_000, wait_ms=0)
+        @consumer.handle_delivery("Jobs", lease_ms=5_000, wait_ms=0)
         async def slow(job: AsyncDelivery) -> None:
             wire.before = lambda request: httpx.ReadTimeout("gone") if "extend" in request.url.path else None
             await asyncio.sleep(6)
@@ -81,7 +83,7 @@ def test_returning_acks_and_raising_nacks(wire: Wire, time: VirtualTime, caplog:
         hooks = Hooks(started=lambda: 1 / 0, done=lambda _job: seen.append("done"), failed=failed)
         consumer = consumer_of(client, time, concurrency=1, hooks=hooks)
 
-        @consumer.handle("Jobs", wait_ms=0)
+        @consumer.handle_delivery("Jobs", wait_ms=0)
         async def work(job: AsyncDelivery) -> dict[str, int]:
             return {"twice": 2 * job.json()["n"]}
 
@@ -102,7 +104,7 @@ def test_returning_acks_and_raising_nacks(wire: Wire, time: VirtualTime, caplog:
 def test_a_plain_function_is_a_handler_too(wire: Wire, time: VirtualTime) -> None:
     async def story(client: AsyncClient) -> None:
         consumer = consumer_of(client, time, concurrency=1)
-        consumer.handle("Jobs", wait_ms=0)(lambda job: job.attempt)
+        consumer.handle_delivery("Jobs", wait_ms=0)(lambda job: job.attempt)
         receipt = await client.enqueue("Jobs", 1)
         await consumer.run(limit=1)
         assert (await client.status("Jobs", receipt.message_id))["result"] == 1
@@ -120,7 +122,7 @@ def test_fetching_starts_again_after_failures_ever_later(wire: Wire, time: Virtu
 
     async def story(client: AsyncClient) -> None:
         consumer = consumer_of(client, time, hooks=Hooks(fetch_failed=told))
-        consumer.handle("Jobs", wait_ms=0)(lambda _job: None)
+        consumer.handle_delivery("Jobs", wait_ms=0)(lambda _job: None)
         receipt = await client.enqueue("Jobs", 1)
         wire.before = lambda _request: httpx.Response(400, json={"code": "invalid_request"})
         await consumer.run(drain=True)
@@ -135,7 +137,7 @@ def test_a_stop_lets_handlers_finish_and_gives_back_what_does_not(wire: Wire, ti
         told: list[object] = []
         consumer = consumer_of(client, time, concurrency=2, grace_s=30, hooks=Hooks(lost=told.append))
 
-        @consumer.handle("Jobs", lease_ms=60_000, wait_ms=0)
+        @consumer.handle_delivery("Jobs", lease_ms=60_000, wait_ms=0)
         async def work(job: AsyncDelivery) -> None:
             try:
                 await asyncio.sleep(job.json())
@@ -166,8 +168,8 @@ def test_no_more_runs_at_once_than_asked_for(wire: Wire, time: VirtualTime) -> N
 
     async def story(client: AsyncClient) -> None:
         consumer = consumer_of(client, time, concurrency=3)
-        consumer.handle("Jobs", wait_ms=0)(handler)
-        consumer.handle("Wide", wait_ms=0)(handler)
+        consumer.handle_delivery("Jobs", wait_ms=0)(handler)
+        consumer.handle_delivery("Wide", wait_ms=0)(handler)
         for number in range(12):
             await client.enqueue("Jobs" if number % 2 else "Wide", number)
         await consumer.run(drain=True)
@@ -181,10 +183,54 @@ def test_no_more_runs_at_once_than_asked_for(wire: Wire, time: VirtualTime) -> N
 def test_a_stop_gives_back_what_was_claimed_and_not_started(wire: Wire, time: VirtualTime, client: Client) -> None:
     async def story(asynchronous: AsyncClient) -> None:
         consumer = consumer_of(asynchronous, time, concurrency=2)
-        consumer.handle("Jobs", wait_ms=0)(lambda _job: pytest.fail("was started"))
+        consumer.handle_delivery("Jobs", wait_ms=0)(lambda _job: pytest.fail("was started"))
         wire.after = lambda request: consumer.ask_to_stop() if "dequeue" in request.url.path else None
         await consumer.run()
 
     sent = [client.enqueue("Jobs", number) for number in range(2)]
     tell(time, wire, story)
     assert [client.status("Jobs", one.message_id)["status"] for one in sent] == ["ready", "ready"]
+
+
+def test_a_coroutine_past_its_execution_timeout_is_cancelled_and_its_place_is_free(
+    wire: Wire, time: VirtualTime
+) -> None:
+    cancelled: list[bool] = []
+
+    async def story(client: AsyncClient) -> None:
+        consumer = consumer_of(client, time, concurrency=1)
+
+        @consumer.handle("Jobs", wait_ms=0)
+        async def work(given: str, context: AsyncContext) -> str:
+            if given == "hangs" and context.attempt == 1:
+                try:
+                    await asyncio.sleep(100_000)
+                finally:
+                    cancelled.append(context.cancelled.is_set())
+            return given
+
+        hangs = await client.enqueue("Jobs", "hangs")
+        other = await client.enqueue("Jobs", "other")
+        await consumer.run(drain=True)
+        found = await client.status("Jobs", hangs.message_id)
+        assert [run["error_type"] for run in found["history"]] == ["ExecutionTimeout"]
+        assert (await client.status("Jobs", other.message_id))["status"] == "done"
+
+    tell(time, wire, story)
+    assert cancelled == [True]
+
+
+def test_more_plain_functions_run_at_once_than_the_event_loop_has_threads(wire: Wire, time: VirtualTime) -> None:
+    """The event loop's own pool is as large as the machine has cores; a consumer's is as large as it was asked for."""
+    together = threading.Barrier(40, timeout=30)
+
+    async def story() -> None:
+        async with AsyncClient(URL, "mrt_x", transport=wire) as client:
+            consumer = consumer_of(client, time, concurrency=40)
+            consumer.handle("Jobs", wait_ms=0)(lambda _given: together.wait())
+            for number in range(40):
+                await client.enqueue("Jobs", number)
+            await consumer.run(drain=True)
+
+    asyncio.run(story())
+    assert not together.broken

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from millrace import Context
 from millrace.client import Client, Consumer, Delivery, Hooks
 from tests.client.conftest import Wire
 from tests.pull.virtual_time import PATIENCE, VirtualTime
@@ -55,7 +56,7 @@ def test_heartbeats_keep_a_60_second_job_alive_on_a_5_second_lease(
     consumer = make(concurrency=1, hooks=Hooks(done=done.set_result))
     work = Sleeper(time)
 
-    @consumer.handle("Jobs", lease_ms=5_000, wait_ms=0)
+    @consumer.handle_delivery("Jobs", lease_ms=5_000, wait_ms=0)
     def slow(_job: Delivery) -> str:
         work(60)
         return "made it"
@@ -77,7 +78,7 @@ def test_without_a_heartbeat_the_job_is_lost(make: Make, client: Client, time: V
     consumer = make(concurrency=1, hooks=Hooks(lost=lost.set_result))
     work = Sleeper(time)
 
-    @consumer.handle("Jobs", lease_ms=5_000, wait_ms=0)
+    @consumer.handle_delivery("Jobs", lease_ms=5_000, wait_ms=0)
     def slow(_job: Delivery) -> None:
         work(7)
 
@@ -106,7 +107,7 @@ def test_returning_acks_and_raising_nacks(make: Make, client: Client, time: Virt
         ),
     )
 
-    @consumer.handle("Jobs", wait_ms=0)
+    @consumer.handle_delivery("Jobs", wait_ms=0)
     async def work(job: Delivery) -> dict[str, int]:
         return {"twice": 2 * job.json()["n"]}
 
@@ -129,7 +130,7 @@ def test_fetching_starts_again_after_failures_ever_later(
     done: Future[Delivery] = Future()
     hooks = Hooks(fetch_failed=lambda _queue, _error, wait_s: waits.append(wait_s), done=done.set_result)
     consumer = make(concurrency=1, hooks=hooks)
-    consumer.handle("Jobs", wait_ms=0)(lambda _job: None)
+    consumer.handle_delivery("Jobs", wait_ms=0)(lambda _job: None)
     client.enqueue("Jobs", 1)
     wire.before = lambda _request: httpx.Response(400, json={"code": "invalid_request"})
     consumer.start()
@@ -145,7 +146,7 @@ def test_fetching_starts_again_after_failures_ever_later(
 def test_a_graceful_stop_lets_handlers_finish(make: Make, client: Client, time: VirtualTime) -> None:
     consumer = make(concurrency=1, grace_s=30)
     work = Sleeper(time)
-    consumer.handle("Jobs", lease_ms=60_000, wait_ms=0)(lambda _job: work(10))
+    consumer.handle_delivery("Jobs", lease_ms=60_000, wait_ms=0)(lambda _job: work(10))
     receipt = client.enqueue("Jobs", 1)
     waiting = client.enqueue("Jobs", 2)
     consumer.start()
@@ -163,7 +164,7 @@ def test_a_graceful_stop_lets_handlers_finish(make: Make, client: Client, time: 
 def test_what_does_not_finish_in_time_is_given_back_uncharged(make: Make, client: Client, time: VirtualTime) -> None:
     consumer = make(concurrency=1, grace_s=5)
     work = Sleeper(time)
-    consumer.handle("Jobs", lease_ms=60_000, wait_ms=0)(lambda _job: work(1_000))
+    consumer.handle_delivery("Jobs", lease_ms=60_000, wait_ms=0)(lambda _job: work(1_000))
     client.enqueue("Jobs", 1)
     consumer.start()
     time.settle(3)
@@ -191,8 +192,8 @@ def test_no_more_runs_at_once_than_asked_for(make: Make, client: Client, time: V
         with lock:
             running[0] -= 1
 
-    consumer.handle("Jobs", wait_ms=0)(handler)
-    consumer.handle("Wide", wait_ms=0)(handler)
+    consumer.handle_delivery("Jobs", wait_ms=0)(handler)
+    consumer.handle_delivery("Wide", wait_ms=0)(handler)
     for number in range(6):
         client.enqueue("Jobs" if number % 2 else "Wide", number)
     consumer.start()
@@ -202,3 +203,80 @@ def test_no_more_runs_at_once_than_asked_for(make: Make, client: Client, time: V
         if done.acquire(timeout=0.01):
             finished += 1
     assert most[0] <= 3
+
+
+def test_a_run_past_its_execution_timeout_has_failed_and_its_message_goes_on(
+    make: Make, client: Client, time: VirtualTime
+) -> None:
+    """The thread cannot be killed: it keeps its place, so a handler that hangs gets no more parallel calls."""
+    failed: Future[BaseException] = Future()
+    consumer = make(concurrency=1, hooks=Hooks(failed=lambda _job, error: failed.set_result(error)))
+    work = Sleeper(time)
+    told: Future[bool] = Future()
+
+    @consumer.handle("Jobs", wait_ms=0)
+    def hangs(_given: object, context: Context) -> str:
+        work(400)
+        told.set_result(context.cancelled.is_set())
+        return "too late"
+
+    receipt = client.enqueue("Jobs", "long")
+    consumer.start()
+    for _ in range(31):
+        time.settle(3)
+        time.forward(10_000)
+    assert "longer than 300 s" in str(failed.result(PATIENCE))
+    assert [run["error_type"] for run in client.status("Jobs", receipt.message_id)["history"]] == ["ExecutionTimeout"]
+    time.forward(1_000)
+    (retried,) = client.claim("Jobs")
+    assert (retried.attempt, told.done()) == (2, False)
+    client.ack("Jobs", retried.claim, "by another")
+    while not time.settle_or_end(told, 3):
+        time.forward(10_000)
+    assert told.result()
+    assert client.status("Jobs", receipt.message_id)["result"] == "by another"
+
+
+def test_a_run_that_asks_for_more_time_gets_it_and_stays_held(make: Make, client: Client, time: VirtualTime) -> None:
+    done: Future[Delivery] = Future()
+    consumer = make(concurrency=1, hooks=Hooks(done=done.set_result))
+    work = Sleeper(time)
+
+    @consumer.handle("Jobs", wait_ms=0)
+    def slow(_given: object, context: Context) -> str:
+        work(200)
+        context.extend(400)
+        work(350)
+        return "made it"
+
+    client.enqueue("Jobs", "long")
+    consumer.start()
+    for _ in range(55):
+        time.settle(3)
+        time.forward(10_000)
+    done.result(PATIENCE)
+    time.settle(2)
+    assert consumer._held == {}, "an extended claim has another handle, and is let go all the same"
+
+
+def test_a_message_whose_input_cannot_be_fetched_is_given_back_uncharged(
+    make: Make, client: Client, wire: Wire, time: VirtualTime
+) -> None:
+    def before(request: httpx.Request) -> httpx.Response | None:
+        return httpx.Response(403) if request.url.path.endswith("/body") else None
+
+    consumer = make(concurrency=1)
+    consumer.handle("Jobs", wait_ms=0)(lambda _given: pytest.fail("was started"))
+    client.enqueue("Jobs", b"\x00" * 5_000_000)
+    wire.before = before
+    consumer.start()
+    time.settle(2)
+    consumer.ask_to_stop()
+    time.forward(1_000)
+    wire.before = lambda _request: None
+    for _ in range(100):
+        if found := client.claim("Jobs"):
+            assert found[0].attempt == 1
+            return
+        time.forward(100)
+    pytest.fail("it was not given back")

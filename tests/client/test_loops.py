@@ -12,7 +12,7 @@ class Stepped(ConsumerLoops[Delivery]):
     """Driven by a test."""
 
     def __init__(self, client: Client, concurrency: int) -> None:
-        super().__init__(client, concurrency, "me", None, 30.0, lambda: 1.0, lambda: 0.0)
+        super().__init__(client, concurrency, "me", None, 30.0, lambda: 1.0, lambda: 0.0, lambda: 0)
 
     def _notify(self) -> None:
         return
@@ -33,7 +33,7 @@ class Stepped(ConsumerLoops[Delivery]):
 
 def test_a_limit_takes_no_more_messages_than_asked_for(client: Client) -> None:
     consumer = Stepped(client, concurrency=10)
-    consumer.handle("Jobs", wait_ms=0)(lambda _job: None)
+    consumer.handle_delivery("Jobs", wait_ms=0)(lambda _job: None)
     for number in range(3):
         client.enqueue("Jobs", number)
     fetch, _beat = consumer.drive(consumer._start_loop(drain=False, limit=2))
@@ -43,7 +43,7 @@ def test_a_limit_takes_no_more_messages_than_asked_for(client: Client) -> None:
 
 def test_more_than_a_hundred_claims_are_extended_in_calls_of_a_hundred(client: Client) -> None:
     consumer = Stepped(client, concurrency=150)
-    consumer.handle("Jobs", wait_ms=0, lease_ms=30_000)(lambda _job: None)
+    consumer.handle_delivery("Jobs", wait_ms=0, lease_ms=30_000)(lambda _job: None)
     for _ in range(150):
         client.enqueue("Jobs", 1)
     fetch, _ = consumer.drive(consumer._start_loop(drain=False, limit=None))

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
         client.dequeue("Jobs", most=10)  # type: ignore[call-arg]
         delivery.nack(delay_ms="soon")  # type: ignore[arg-type]
         consumer = Consumer(client, concurrency="many")  # type: ignore[arg-type]
-        consumer.handle("Jobs", lease=5)  # type: ignore[call-arg]
+        consumer.handle_delivery("Jobs", lease=5)  # type: ignore[call-arg]
 
     async def checked_by_mypy_awaited(client: AsyncClient, delivery: AsyncDelivery) -> None:
         assert_type(await client.enqueue("Jobs", b"bytes", priority="high"), EnqueueReceipt)

@@ -152,7 +152,7 @@ def test_extending_a_batch_with_different_leases(call: Caller) -> None:
 def test_a_result_of_bytes_is_kept_exactly_and_one_too_large_finishes_nothing(call: Caller) -> None:
     receipt = call.enqueue()
     (held,) = call.dequeue()
-    large = base64.b64encode(b"\xff" * 33_000).decode()
+    large = base64.b64encode(b"\xff" * 66_000).decode()
     assert call("POST", f"{JOBS}/ack", {"claim": held["claim"], "result_base64": large}).status == 400
     assert call("POST", f"{JOBS}/ack", {"claim": held["claim"], "result_base64": "/w=="}).status == 200
     assert call("GET", f"{JOBS}/messages/{receipt['message_id']}").json["result_base64"] == "/w=="

@@ -22,7 +22,7 @@ def main() -> None:
     hooks = Hooks(done=lambda job: say("done", job), lost=lambda job: say("lost", job))
     consumer = Consumer(client, concurrency=1, hooks=hooks, owner=f"{sys.argv[1]}-{os.getpid()}")
 
-    @consumer.handle("Quick", wait_ms=2_000)
+    @consumer.handle_delivery("Quick", wait_ms=2_000)
     def work(job: Delivery) -> int:
         say("started", job)
         if hold:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millrace.worker import Context, command
+from millrace import Context, command
 
 
 @command("Incident.CreateIncident")

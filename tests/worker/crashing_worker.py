@@ -19,7 +19,7 @@ from millrace.model.queue_spec import Jitter, QueueSpec, RetryPolicy
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.memory.queue import MemoryBlobs
-from millrace.worker import Context, Worker, WorkerSettings, endings, worker
+from millrace.worker import RunContext, Worker, WorkerSettings, endings, worker
 from tests.faults.crashes import after, before, die, freeze
 
 #: Longer than any machine is busy: who takes over has a clock that is past it.
@@ -47,7 +47,7 @@ def main(point: str) -> None:
     names = TableNames(os.environ["QUEUE_TABLE"], os.environ["DEAD_LETTER_TABLE"])
     queue = crashing_queue(os.environ["ENGINE_URL"], os.environ["AWS_DEFAULT_REGION"], names, os.environ["TENANT"])
 
-    def handled(_context: Context) -> str:
+    def handled(_context: RunContext) -> str:
         if point == "in-run":
             die()
         if point == "frozen-in-run":

@@ -12,7 +12,7 @@ from millrace.engine.claim import claim
 from millrace.engine.queue import Queue
 from millrace.model.queue_spec import Ordering
 from millrace.model.strict_json import memory_cost
-from millrace.worker import Context
+from millrace.worker import RunContext
 from millrace.worker.body_budget import LEAST, MB, OWN_MEMORY, BodyBudget
 from millrace.worker.pipeline import BATCH, MAX_DEFERRED, Run
 from millrace.worker.worker import MAX_AHEAD
@@ -80,7 +80,7 @@ class Crowd:
         self.most = 0
         self.seen: list[str] = []
 
-    def __call__(self, context: Context) -> None:
+    def __call__(self, context: RunContext) -> None:
         large = len(context.body) > 1_000
         with self._lock:
             self.seen.append("large" if large else "small")
@@ -106,7 +106,7 @@ def test_a_healthy_message_behind_large_ones_runs_beside_the_first(queue: Queue)
     ran = threading.Event()
     order: list[str] = []
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         if len(context.body) > 1_000:
             order.append("large")
             if not ran.wait(5):
@@ -129,7 +129,7 @@ def test_a_worker_does_not_hoard_what_it_cannot_start(queue: Queue) -> None:
     held: list[int] = []
     made: list[Any] = []
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         held.append(len(made[0].pipeline.held()))
 
     for _ in range(8 * MAX_DEFERRED):
@@ -166,7 +166,7 @@ def test_a_thread_that_hangs_keeps_its_memory(memory_bench: Bench) -> None:
     let_go = threading.Event()
     put(queue, LARGE)
 
-    def hang(_context: Context) -> None:
+    def hang(_context: RunContext) -> None:
         working.pipeline.take_lost(working.pipeline.held()[0])
         working.pipeline.thread_stuck()
         hanging.set()

@@ -10,11 +10,11 @@ from millrace.engine.enqueue import enqueue, enqueue_all
 from millrace.engine.inspect import list_entries, stats
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, status
+from millrace.handlers.controls import Snooze, Unavailable
 from millrace.model.message import Draft, Entry
 from millrace.model.queue_spec import Jitter, Ordering, RetryPolicy
-from millrace.worker import Context
+from millrace.worker import RunContext
 from millrace.worker.breaker import FAILURES, FIRST_MS, MAX_MS, Breakers, probe_wait
-from millrace.worker.controls import Snooze, Unavailable
 from tests.conftest import Bench
 from tests.worker.conftest import drain
 
@@ -34,7 +34,7 @@ class Endpoint:
         self.poison: set[str] = set()  #: bodies that always fail, though the target is up
         self.calls: Counter[str] = Counter()
 
-    def __call__(self, context: Context) -> None:
+    def __call__(self, context: RunContext) -> None:
         held_until = self.breakers.held_back_until(TARGET)
         if held_until is not None:
             raise Snooze(after=(held_until - self.queue.now()) / 1000)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from millrace.engine.status import status
-from millrace.worker import Commands, Context
+from millrace.worker import Commands, RunContext
 from tests.conftest import Bench
 from tests.worker.definitions import TYPE
 from tests.worker.rigs import TargetRig, put_n
@@ -20,7 +20,7 @@ def test_a_command_gets_what_the_mapping_makes(bench: Bench) -> None:
     seen: list[Any] = []
 
     @rig.commands.command("Thing.Make")
-    def make(given: dict[str, int], context: Context) -> dict[str, int]:
+    def make(given: dict[str, int], context: RunContext) -> dict[str, int]:
         seen.append((given, context.attempt, context.input))
         return {"made": given["twice"]}
 

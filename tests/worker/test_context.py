@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millrace.model.errors import StaleClaim, StaleState
-from millrace.worker import Context
+from millrace.worker import RunContext
 from tests.conftest import Bench
 from tests.worker.conftest import ahead_of, drain, put
 
@@ -15,7 +15,7 @@ def test_a_run_knows_how_long_it_may_still_take(bench: Bench) -> None:
     put(queue)
     left: list[int] = []
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         bench.clock.forward(20_000)
         left.append(context.remaining_ms())
         bench.clock.forward(50_000)
@@ -47,7 +47,7 @@ def test_the_workflow_state_is_kept_from_run_to_run(bench: Bench) -> None:
     put(queue)
     seen: list[dict[str, object]] = []
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         seen.append(context.state.read())
         context.state.write({"step": context.attempt})
         context.state.write({"step": context.attempt, "again": True})
@@ -67,7 +67,7 @@ def test_a_run_whose_claim_is_lost_cannot_write_its_state(bench: Bench) -> None:
     put(queue)
     raised: list[type[Exception]] = []
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         context.state.write({"step": 1})
         claim(ahead_of(bench, queue), owner="another")
         with pytest.raises((StaleClaim, StaleState)) as stale:

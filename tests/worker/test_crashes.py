@@ -17,7 +17,7 @@ from millrace.engine.status import MessageStatus, status
 from millrace.model.clock import system_clock
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.memory.queue import MemoryBlobs
-from millrace.worker import Context, Worker, WorkerSettings
+from millrace.worker import RunContext, Worker, WorkerSettings
 from tests.worker.conftest import put
 from tests.worker.crashing_worker import LEASE_S, crashing_queue
 
@@ -52,7 +52,7 @@ def recover(queue: Queue) -> list[tuple[int, int]]:
     runs: list[tuple[int, int]] = []
     later = Runtime(queue.store, MemoryBlobs(), clock=lambda: system_clock() + int(LEASE_S * 1000) + 1)
 
-    def handle(context: Context) -> bytes:
+    def handle(context: RunContext) -> bytes:
         runs.append((context.attempt, context.version))
         return b"by the other"
 

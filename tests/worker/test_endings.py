@@ -15,7 +15,7 @@ from millrace.engine.status import MessageStatus, status
 from millrace.model.errors import StoreUnavailable
 from millrace.model.message import DeadLetterReason, Draft
 from millrace.model.queue_spec import Jitter, Ordering, RetryPolicy
-from millrace.worker import Context, Reject, Retry, Snooze, TimeLeft
+from millrace.worker import Reject, Retry, RunContext, Snooze, TimeLeft
 from tests.conftest import Bench
 from tests.worker.conftest import ahead_of, drain, join_runners, put, put_all, worker
 
@@ -27,7 +27,7 @@ def test_five_attempts_keep_the_timetable_and_end_as_a_dead_letter(bench: Bench)
     begun = bench.clock()
     starts: list[int] = []
 
-    def fail(context: Context) -> None:
+    def fail(context: RunContext) -> None:
         starts.append(context.started_at - begun)
         raise ValueError(f"broken at {context.attempt}")
 
@@ -57,7 +57,7 @@ def test_retry_names_its_own_wait_and_charges(bench: Bench) -> None:
     queue = bench.queue()
     receipt = put(queue)
 
-    def later(_context: Context) -> None:
+    def later(_context: RunContext) -> None:
         raise Retry(after=42, reason="not yet")
 
     drained = drain(queue, later)
@@ -71,7 +71,7 @@ def test_reject_goes_straight_to_the_dead_letters(bench: Bench) -> None:
     queue = bench.queue()
     put(queue)
 
-    def refuse(_context: Context) -> None:
+    def refuse(_context: RunContext) -> None:
         raise Reject("no such customer")
 
     assert drain(queue, refuse).counts["dead"] == 1
@@ -100,7 +100,7 @@ def test_snooze_charges_nothing(bench: Bench) -> None:
     receipt = put(queue)
     until = datetime.fromtimestamp(bench.clock() / 1000 + 90, UTC)
 
-    def later(_context: Context) -> None:
+    def later(_context: RunContext) -> None:
         raise Snooze(until)
 
     drain(queue, later)
@@ -113,7 +113,7 @@ def test_an_error_without_text_still_says_its_type(bench: Bench) -> None:
     queue = bench.queue(delivery=RetryPolicy(max_attempts=1))
     put(queue)
 
-    def fail(_context: Context) -> None:
+    def fail(_context: RunContext) -> None:
         raise KeyError
 
     drain(queue, fail)
@@ -126,7 +126,7 @@ def test_fifo_failure_releases_the_rest_uncharged_and_blocks(bench: Bench) -> No
     receipts = put_all(queue, 5)
     seen: list[int] = []
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         seen.append(context.json()["n"])
         if seen == [0, 1]:
             raise RuntimeError("once")
@@ -164,7 +164,7 @@ def test_the_ack_of_a_stale_claim_is_refused(bench: Bench) -> None:
     queue = bench.queue(lease_seconds=30)
     receipt = put(queue)
 
-    def handle(_context: Context) -> str:
+    def handle(_context: RunContext) -> str:
         claim(ahead_of(bench, queue), owner="another")
         return "stale"
 
@@ -201,7 +201,7 @@ def test_a_run_still_going_at_the_last_moment_is_given_back_uncharged(bench: Ben
     left = [60_000]
     go_on = threading.Event()
 
-    def handle(context: Context) -> str:
+    def handle(context: RunContext) -> str:
         bench.clock.forward(1_000)
         left[0] = 1_000
         job.stop(grace_s=0, reason="SIGTERM")
@@ -228,7 +228,7 @@ def test_a_run_that_had_the_workers_whole_time_is_charged(bench: Bench) -> None:
     left = [60_000]
     go_on = threading.Event()
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         bench.clock.forward(58_500)
         left[0] = 1_500
         job.pipeline.halt()
@@ -249,7 +249,7 @@ def test_a_worker_whose_threads_are_all_stuck_ends(bench: Bench) -> None:
     go_on = threading.Event()
     ran: list[str] = []
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         ran.append(context.message_id)
         bench.clock.forward(61_000)
         job.heartbeat.check()

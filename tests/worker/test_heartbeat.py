@@ -12,7 +12,7 @@ from millrace.engine.enqueue import enqueue_all
 from millrace.engine.inspect import list_claims
 from millrace.engine.status import MessageStatus, status
 from millrace.model.message import Draft
-from millrace.worker import Context
+from millrace.worker import RunContext
 from millrace.worker.heartbeat import SLOT_BEAT_MS
 from millrace.worker.slots import SLOT_LEASE_MS, take_slot
 from tests.conftest import Bench
@@ -23,7 +23,7 @@ def test_heartbeat_extends_what_is_held(bench: Bench) -> None:
     queue = bench.queue(lease_seconds=30)
     receipt = put(queue)
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         for _ in range(10):
             bench.clock.forward(10_000)
             job.heartbeat.beat()
@@ -38,7 +38,7 @@ def test_a_lost_claim_cancels_the_run_and_its_result_is_discarded(bench: Bench) 
     queue = bench.queue(lease_seconds=30)
     receipt = put(queue)
 
-    def handle(context: Context) -> str:
+    def handle(context: RunContext) -> str:
         if context.version > 1:
             return "late one"
         (taken,) = claim(ahead_of(bench, queue), owner="another").claims
@@ -60,7 +60,7 @@ def test_past_its_execution_timeout_a_run_has_failed_whatever_it_gives(bench: Be
     queue = bench.queue(execution_timeout_seconds=60, lease_seconds=30)
     receipt = put(queue)
 
-    def handle(context: Context) -> str:
+    def handle(context: RunContext) -> str:
         assert context.deadline == bench.clock() + 60_000
         for _ in range(6):
             bench.clock.forward(10_000)
@@ -84,7 +84,7 @@ def test_the_slot_is_renewed_by_its_own_lease_not_by_the_queues(memory_bench: Be
     slot = take_slot(queue, 1)
     renewed = threading.Event()
 
-    def handle(_context: Context) -> None:
+    def handle(_context: RunContext) -> None:
         memory_bench.clock.forward(SLOT_BEAT_MS)
         assert renewed.wait(10), "the heartbeat did not renew the slot"
 
@@ -109,7 +109,7 @@ def test_a_lost_slot_ends_the_worker(bench: Bench) -> None:
     slot = take_slot(queue, 4)
     receipts = enqueue_all(queue, [Draft(b"{}") for _ in range(40)])
 
-    def handle(_context: Context) -> None:
+    def handle(_context: RunContext) -> None:
         if take_slot(ahead_of(bench, queue), 4):
             job.heartbeat.renew_slot()
 

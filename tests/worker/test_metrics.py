@@ -9,7 +9,7 @@ import pytest
 from millrace.engine.enqueue import enqueue_all
 from millrace.model.message import Draft
 from millrace.model.queue_spec import RetryPolicy
-from millrace.worker import Context
+from millrace.worker import RunContext
 from millrace.worker.metrics import emit_metrics, spread
 from tests.conftest import Bench
 from tests.worker.conftest import drain
@@ -21,7 +21,7 @@ def test_metrics_are_one_emf_document_for_the_queue(memory_bench: Bench, capsys:
     memory_bench.clock.forward(40)
     failing = iter([True] * 3 + [False] * 1000)
 
-    def handle(_context: Context) -> None:
+    def handle(_context: RunContext) -> None:
         if next(failing):
             raise ValueError("secret-text")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millrace.worker import Context, Reject
+from millrace.worker import Reject, RunContext
 from millrace.worker.middleware import Handler, logging_middleware, tracing_middleware
 from tests.conftest import Bench
 from tests.worker.conftest import drain, put
@@ -19,7 +19,7 @@ def test_middleware_wraps_the_handler_the_first_outermost(memory_bench: Bench) -
     order: list[str] = []
 
     def layer(name: str) -> Any:
-        def around(context: Context, run: Handler) -> Any:
+        def around(context: RunContext, run: Handler) -> Any:
             order.append(f"{name} in")
             result = run(context)
             order.append(f"{name} out")
@@ -44,7 +44,7 @@ def test_a_failed_run_is_logged_with_its_fields_and_without_its_body(
     queue = memory_bench.queue()
     receipt = put(queue, b'{"card":"4111"}', correlation_id="corr-5")
 
-    def fail(_context: Context) -> None:
+    def fail(_context: RunContext) -> None:
         raise ValueError("broken for card 4222")
 
     with caplog.at_level(logging.INFO, logger="millrace.worker"):
@@ -61,7 +61,7 @@ def test_a_control_is_no_warning(memory_bench: Bench, caplog: pytest.LogCaptureF
     queue = memory_bench.queue()
     put(queue)
 
-    def refuse(_context: Context) -> None:
+    def refuse(_context: RunContext) -> None:
         raise Reject("no such card 4333")
 
     with caplog.at_level(logging.INFO, logger="millrace.worker"):

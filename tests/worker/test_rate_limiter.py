@@ -10,7 +10,7 @@ from millrace.engine.enqueue import enqueue_all
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Ordering
 from millrace.model.queue_state import QueueState
-from millrace.worker import Context
+from millrace.worker import RunContext
 from millrace.worker.rate_limiter import RateLimiter
 from tests.conftest import Bench
 from tests.worker.conftest import drain
@@ -70,7 +70,7 @@ def test_a_start_that_comes_too_late_gives_up_its_time(bench: Bench) -> None:
     def wait(_condition: object, seconds: float) -> None:
         bench.clock.forward(round(seconds * 1000))
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         starts.append(context.started_at)
         if len(starts) == 1:
             bench.clock.forward(1_000)

@@ -10,7 +10,7 @@ from millrace.engine.operate import pause
 from millrace.engine.status import MessageStatus, status
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Ordering
-from millrace.worker import Context, TimeLeft
+from millrace.worker import RunContext, TimeLeft
 from tests.conftest import Bench
 from tests.worker.conftest import drain, put, put_all, worker
 
@@ -32,7 +32,7 @@ def test_no_more_run_at_once_than_may(bench: Bench) -> None:
     lock, now, highest, order = threading.Lock(), 0, 0, 0
     meet = threading.Barrier(3)
 
-    def handle(_context: Context) -> None:
+    def handle(_context: RunContext) -> None:
         nonlocal now, highest, order
         with lock:
             now += 1
@@ -53,7 +53,7 @@ def test_the_next_batch_is_claimed_while_this_one_runs(memory_bench: Bench) -> N
     enqueue_all(queue, [Draft(b"{}") for _ in range(30)])
     held_during_run: list[int] = []
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         held_during_run.append(len(list_claims(queue, limit=50).items))
 
     drain(queue, handle, concurrency=1)
@@ -70,7 +70,7 @@ def test_fifo_runs_in_order_and_acks_each_before_the_next_starts(bench: Bench) -
     seen: list[int] = []
     early: list[int] = []
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         n = context.json()["n"]
         if n and status(queue, receipts[n - 1].message_id).status is not MessageStatus.DONE:
             early.append(n)
@@ -91,7 +91,7 @@ def test_fifo_starts_the_next_while_the_result_before_it_is_written(memory_bench
         in_time.append(second_runs.wait(10))
         put_results(results)
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         if context.json()["n"] == 1:
             second_runs.set()
 
@@ -107,7 +107,7 @@ def test_per_key_keeps_the_order_of_each_key(bench: Bench) -> None:
     lock = threading.Lock()
     seen: dict[str, list[int]] = {}
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         with lock:
             seen.setdefault(context.claim.entry.key, []).append(context.json()["n"])
 
@@ -148,7 +148,7 @@ def test_stop_lets_what_runs_finish_and_gives_back_the_rest(bench: Bench) -> Non
     queue = bench.queue(ordering=Ordering.FIFO)
     receipts = put_all(queue, 5)
 
-    def handle(context: Context) -> None:
+    def handle(context: RunContext) -> None:
         if context.message_id == receipts[1].message_id:
             job.stop(reason="SIGTERM")
 

@@ -112,7 +112,7 @@ def download_one(service: AdminService, request: ApiRequest) -> HttpResponse:
     """The exact bytes of a dead letter's body, also when its message is forgotten."""
     queue, dead_letter = _found(service, request)
     content = queue.runtime.bodies.read(dead_letter.message)
-    return download(dead_letter.message, content, request.headers.get("Range"))
+    return download(dead_letter.message.content_type, content, request.headers.get("Range"))
 
 
 def replay_one(service: AdminService, request: ApiRequest) -> HttpResponse:

@@ -56,7 +56,7 @@ class ProgramWorker:
     counts: dict[str, int] = field(default_factory=dict)
     stop: Callable[[], None] = lambda: None  #: called where going on makes no sense
     broken: str = ""  #: why
-    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _running: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def handle(self, delivery: Delivery) -> None:
@@ -82,6 +82,11 @@ class ProgramWorker:
             nacked = delivery.nack(error_type=ran.kind, error=ran.error, delay_ms=self.delay_ms, reject=reject)
             self.say(delivery, "dead" if nacked.outcome == "dead" else "failed", f" ({ran.kind})")
 
+    def done(self, delivery: Delivery) -> None:
+        """A command returned and its message is acked. What a program did is said where its exit code is known."""
+        if not self.program:
+            self.say(delivery, "done")
+
     def failed(self, delivery: Delivery, error: BaseException) -> None:
         """What the program did could not be told: the message runs again."""
         self.say(delivery, "failed", f" ({error})")
@@ -89,7 +94,7 @@ class ProgramWorker:
     def lost(self, delivery: Delivery) -> None:
         """End the program of a delivery that is no longer ours, and wait until it has ended."""
         with self._lock:
-            process = self._running.get(delivery.message.claim)
+            process = self._running.get(id(delivery))
         if process is None:
             return
         _signal(process, signal.SIGTERM)
@@ -116,14 +121,14 @@ class ProgramWorker:
                 process_group=0,
             )
             with self._lock:
-                self._running[delivery.message.claim] = process
+                self._running[id(delivery)] = process
             if delivery.lost:
                 self.lost(delivery)
             try:
                 return _talk(process, b"" if self.as_file else payload)
             finally:
                 with self._lock:
-                    del self._running[delivery.message.claim]
+                    del self._running[id(delivery)]
 
     def say(self, delivery: Delivery, what: str, more: str = "") -> None:
         with self._lock:
@@ -197,7 +202,8 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 @click.command("work")
 @click.argument("queue")
-@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+@click.option("--command", "command_name", metavar="NAME", help="Run this command of the app instead of a program.")
 @click.option("--file", "as_file", is_flag=True, help="Give the payload as a file: its path is in MILLRACE_PAYLOAD.")
 @click.option("--result", "keep_output", is_flag=True, help="Keep standard output as the message's result.")
 @click.option("--reject-on", type=click.IntRange(1, 255), multiple=True, help="Exit code: a dead letter at once.")
@@ -217,6 +223,7 @@ def work_command(
     queue: str,
     program: tuple[str, ...],
     *,
+    command_name: str | None,
     concurrency: int,
     lease: float | None,
     once: bool,
@@ -229,18 +236,26 @@ def work_command(
     delay: float | None,
     **how: Any,
 ) -> None:
-    """Run PROGRAM for each message of QUEUE: payload on standard input, exit code 0 acks, any other nacks.
+    """Run PROGRAM, or a command of the app, for each message of QUEUE.
+
+    A program gets the payload on standard input; exit code 0 acks, any other nacks. A --command is the function that a
+    worker of the deployment would call, with the same input and the same context; its module is one that COMMANDS
+    names, or `commands` in this folder.
 
     MILLRACE_MESSAGE_ID, MILLRACE_ATTEMPT and others are in its environment. The claim is kept alive while it runs;
     where it is lost the program is ended. Ctrl-C or SIGTERM: what runs may finish, the rest is given back.
 
     \b
         millrace work Reports --concurrency 4 -- ./report pdf
+        millrace work Reports --command Report.Build
     """
     from millrace.client import AccessDenied, BadRequest, Consumer, Hooks, ResourceNotFound
 
-    if shutil.which(program[0]) is None:
+    if bool(program) == bool(command_name):
+        raise click.UsageError("Name a program (after --) or a --command, one of the two.")
+    if program and shutil.which(program[0]) is None:
         raise click.UsageError(f"There is no program {program[0]!r}, or it may not be executed.")
+    command = _app_command(command_name) if command_name else None
     if wait is None:
         wait = 0.0 if once or drain else LONG_POLL_S
     worker = ProgramWorker(program, delay_ms=None if delay is None else round(delay * 1000), **how)
@@ -254,16 +269,19 @@ def work_command(
             click.echo(f"{error} Next try in {wait_s:.1f} s.", err=True)
 
     with connection.client() as client:
-        hooks = Hooks(lost=worker.lost, failed=worker.failed, fetch_failed=fetch_failed)
+        hooks = Hooks(lost=worker.lost, failed=worker.failed, done=worker.done, fetch_failed=fetch_failed)
         consumer = Consumer(client, concurrency=concurrency, owner=owner, hooks=hooks, grace_s=grace)
         worker.stop = consumer.ask_to_stop
-        consumer.handle(
-            queue,
-            lease_ms=None if lease is None else round(lease * 1000),
-            wait_ms=round(wait * 1000),
-            project=project,
-            labels=labels,
-        )(worker.handle)
+        options: dict[str, Any] = {
+            "lease_ms": None if lease is None else round(lease * 1000),
+            "wait_ms": round(wait * 1000),
+            "project": project,
+            "labels": labels,
+        }
+        if command is None:
+            consumer.handle_delivery(queue, **options)(worker.handle)
+        else:
+            consumer.handle(queue, **options)(command)
         consumer.run(drain=drain, limit=1 if once else None)
         if refusals:
             raise refusals[0]
@@ -271,6 +289,22 @@ def work_command(
         raise CliError(f"{worker.broken} Its message was given back.", Exit.FAILED)
     if once:
         _end(queue, worker.counts)
+
+
+def _app_command(name: str) -> Callable[..., Any]:
+    """A command of the app in this folder, or of what COMMANDS names."""
+    from millrace.app.registered import command_modules
+    from millrace.model.errors import NotFound
+    from millrace.worker.commands import load_commands
+
+    sys.path.insert(0, str(Path.cwd()))
+    modules = command_modules(os.environ)
+    try:
+        return load_commands(modules).find(name)
+    except ImportError as error:
+        raise click.UsageError(f"The commands in {', '.join(modules)} cannot be imported: {error}.") from error
+    except NotFound as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _end(queue: str, counts: dict[str, int]) -> None:

@@ -3,34 +3,39 @@
     consumer = AsyncConsumer(client, concurrency=100)
 
     @consumer.handle("Jobs")
-    async def work(job: AsyncDelivery) -> object:
-        return {"made": job.json()["n"]}        # acked with this as its result
+    async def work(given: dict, context: AsyncContext) -> object:
+        return {"made": given["n"]}             # acked with this as its result
 
     await consumer.run()                        # until stop(), Ctrl-C or SIGTERM
 
-A handler that is a plain function runs in a thread, so that it does not hold up heartbeats.
+A handler that is a plain function runs in a thread of the consumer's own, so that it does not hold up heartbeats; its
+context's calls block that thread alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import inspect
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
 from millrace.client.clients import AsyncClient
+from millrace.client.context import PullContext
 from millrace.client.delivery import AsyncDelivery
 from millrace.client.hooks import Hooks
 from millrace.client.loops import ConsumerLoops, Loop, Spawn, Wait
-from millrace.model.clock import Chance, system_chance
+from millrace.handlers.calling import HandlerFunction, call, call_async, is_async
+from millrace.handlers.controls import ExecutionTimeout
+from millrace.model.clock import Chance, Clock, system_chance, system_clock
 
 T = TypeVar("T")
-AsyncConsumerHandler = Callable[[AsyncDelivery], Any]
 
 
 class AsyncConsumer(ConsumerLoops[AsyncDelivery]):
@@ -46,11 +51,16 @@ class AsyncConsumer(ConsumerLoops[AsyncDelivery]):
         grace_s: float = 30.0,
         chance: Chance = system_chance,
         clock: Callable[[], float] = time.monotonic,
+        now: Clock = system_clock,
     ) -> None:
-        super().__init__(client, concurrency, owner, hooks, grace_s, chance, clock)
+        super().__init__(client, concurrency, owner, hooks, grace_s, chance, clock, now)
         self._changed = asyncio.Event()
         self._loops: set[asyncio.Task[None]] = set()
         self._working: set[asyncio.Task[None]] = set()
+        self._handlers: dict[int, asyncio.Task[Any]] = {}
+        self._abandoned: set[int] = set()
+        #: Not the event loop's own: long handlers there would keep short calls waiting.
+        self._pool = ThreadPoolExecutor(concurrency, "millrace-handler")
 
     async def run(self, *, drain: bool = False, limit: int | None = None) -> None:
         """Work until stopped; on the main thread Ctrl-C and SIGTERM stop it gracefully.
@@ -84,6 +94,7 @@ class AsyncConsumer(ConsumerLoops[AsyncDelivery]):
         for task in self._working:
             task.cancel()
         await asyncio.gather(*self._loops, *self._working, return_exceptions=True)
+        self._pool.shutdown(wait=False)
         await self._drive(self._hook(self._hooks.stopped))
 
     async def _drive(self, loop: Loop[T]) -> T:
@@ -109,7 +120,7 @@ class AsyncConsumer(ConsumerLoops[AsyncDelivery]):
                     await self._changed.wait()
             return None
         if isinstance(effect, Spawn):
-            tasks = self._working if effect.name.startswith("work ") else self._loops
+            tasks = self._working if effect.name.startswith(("work ", "time out")) else self._loops
             task = asyncio.create_task(self._drive(effect.loop), name=effect.name)
             tasks.add(task)
             task.add_done_callback(tasks.discard)
@@ -121,8 +132,44 @@ class AsyncConsumer(ConsumerLoops[AsyncDelivery]):
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def _run_handler(self, handler: AsyncConsumerHandler, job: AsyncDelivery) -> Any:
-        if inspect.iscoroutinefunction(handler):
-            return await handler(job)
-        found = await asyncio.to_thread(handler, job)
+    async def _run(self, handler: Callable[[AsyncDelivery], Any], job: AsyncDelivery) -> Any:
+        if is_async(handler):
+            return await self._stoppable(job, handler(job))
+        found = await self._in_thread(handler, job)
         return await found if inspect.isawaitable(found) else found
+
+    async def _run_handler(self, handler: HandlerFunction, given: Any, job: AsyncDelivery) -> Any:
+        loop = asyncio.get_running_loop()
+
+        def wait_for(found: Any) -> Any:
+            return asyncio.run_coroutine_threadsafe(found, loop).result()
+
+        def prolong(seconds: float) -> None:
+            loop.call_soon_threadsafe(self._prolong, job, seconds)
+
+        context = PullContext(job, given, wait_for, self._now, prolong)
+        if is_async(handler):
+            return await self._stoppable(job, call_async(handler, given, context))
+        return await self._in_thread(call, handler, given, context)
+
+    async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        run = partial(contextvars.copy_context().run, function, *args)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, run)
+
+    async def _stoppable(self, job: AsyncDelivery, running: Coroutine[Any, Any, Any]) -> Any:
+        """Await a handler in a task of its own, which can be cancelled without its work loop."""
+        task = self._handlers[id(job)] = asyncio.create_task(running)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if id(job) in self._abandoned:
+                raise ExecutionTimeout from None
+            raise
+        finally:
+            del self._handlers[id(job)]
+            self._abandoned.discard(id(job))
+
+    def _abandon(self, job: AsyncDelivery) -> None:
+        if (task := self._handlers.get(id(job))) is not None:
+            self._abandoned.add(id(job))
+            task.cancel()

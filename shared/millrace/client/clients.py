@@ -22,12 +22,14 @@ class Calls:
     ack = BoundCall(operations.ack)
     nack = BoundCall(operations.nack)
     release = BoundCall(operations.release)
+    snooze = BoundCall(operations.snooze)
     extend = BoundCall(operations.extend)
     extend_all = BoundCall(operations.extend_all)
     read_state = BoundCall(operations.read_state)
     write_state = BoundCall(operations.write_state)
     status = BoundCall(operations.status)
     read_body = BoundCall(operations.read_body)
+    read_input = BoundCall(operations.read_input)
     stream_body = Stream(operations.stream_body)
     queues = BoundCall(operations.queues)
     queue_stats = BoundCall(admin_operations.queue_stats)
@@ -81,6 +83,7 @@ class Client(SyncSide, Calls):
         labels: Sequence[str] = (),
         max_priority: int | str | None = None,
         with_state: bool = False,
+        with_input: bool = False,
     ) -> list[Delivery]:
         """Claim messages, each a block that must be left with an ack: otherwise it is nacked."""
         claimed = self.claim(
@@ -93,6 +96,7 @@ class Client(SyncSide, Calls):
             labels=labels,
             max_priority=max_priority,
             with_state=with_state,
+            with_input=with_input,
         )
         return [Delivery(self, message) for message in claimed]
 
@@ -134,6 +138,7 @@ class AsyncClient(AsyncSide, Calls):
         labels: Sequence[str] = (),
         max_priority: int | str | None = None,
         with_state: bool = False,
+        with_input: bool = False,
     ) -> list[AsyncDelivery]:
         """Claim messages, each a block that must be left with an ack: otherwise it is nacked."""
         claimed = await self.claim(
@@ -146,6 +151,7 @@ class AsyncClient(AsyncSide, Calls):
             labels=labels,
             max_priority=max_priority,
             with_state=with_state,
+            with_input=with_input,
         )
         return [AsyncDelivery(self, message) for message in claimed]
 

@@ -3,8 +3,8 @@
     consumer = Consumer(client, concurrency=4)
 
     @consumer.handle("Jobs")
-    def work(job: Delivery) -> object:
-        return {"made": job.json()["n"]}        # acked with this as its result
+    def work(given: dict, context: Context) -> object:
+        return {"made": given["n"]}             # acked with this as its result
 
     consumer.run()                              # until stop(), Ctrl-C or SIGTERM
 
@@ -23,13 +23,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 from millrace.client.clients import Client
+from millrace.client.context import PullContext
 from millrace.client.delivery import Delivery
 from millrace.client.hooks import Hooks
 from millrace.client.loops import Call, ConsumerLoops, Loop, Spawn, Wait
-from millrace.model.clock import Chance, system_chance
+from millrace.handlers.calling import HandlerFunction, call
+from millrace.model.clock import Chance, Clock, system_chance, system_clock
 
 T = TypeVar("T")
-ConsumerHandler = Callable[[Delivery], Any]
 
 
 class Consumer(ConsumerLoops[Delivery]):
@@ -46,8 +47,9 @@ class Consumer(ConsumerLoops[Delivery]):
         chance: Chance = system_chance,
         condition: Callable[[], threading.Condition] = threading.Condition,
         clock: Callable[[], float] = time.monotonic,
+        now: Clock = system_clock,
     ) -> None:
-        super().__init__(client, concurrency, owner, hooks, grace_s, chance, clock)
+        super().__init__(client, concurrency, owner, hooks, grace_s, chance, clock, now)
         self._changed = condition()
         self._threads: list[threading.Thread] = []
 
@@ -106,7 +108,7 @@ class Consumer(ConsumerLoops[Delivery]):
         if isinstance(effect, Call):
             return effect.function(*effect.args)
         thread = threading.Thread(target=self._drive, args=(effect.loop,), name=effect.name, daemon=True)
-        if not effect.name.startswith("work "):
+        if not effect.name.startswith(("work ", "time out")):
             self._threads.append(thread)  # a handler may never return: nobody waits for it
         thread.start()
         return None
@@ -114,6 +116,15 @@ class Consumer(ConsumerLoops[Delivery]):
     def _notify(self) -> None:
         self._changed.notify_all()
 
-    def _run_handler(self, handler: ConsumerHandler, job: Delivery) -> Any:
+    def _run(self, handler: Callable[[Delivery], Any], job: Delivery) -> Any:
         result = handler(job)
         return asyncio.run(result) if inspect.iscoroutine(result) else result
+
+    def _run_handler(self, handler: HandlerFunction, given: Any, job: Delivery) -> Any:
+        context = PullContext(job, given, lambda found: found, self._now, partial(self._prolong, job))
+        return call(handler, given, context)
+
+    def _prolong(self, job: Delivery, seconds: float) -> None:
+        with self._changed:
+            super()._prolong(job, seconds)
+            self._notify()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from threading import Event
 from typing import Any
 
 from millrace.client import operations
-from millrace.client.errors import CallFailed, ClaimLost
+from millrace.client.errors import BadRequest, CallFailed, ClaimLost
 from millrace.client.model import ClaimedMessage, ExtendedClaim, Nacked, VersionedState
 from millrace.client.steps import Steps
 from millrace.client.transport import AsyncSide, BoundCall, Side, Stream, SyncSide
+from millrace.handlers.controls import Reject, Retry, Snooze
+from millrace.model.clock import system_clock
 from millrace.model.strict_json import parse
 
 LEFT = "LeftWithoutAck"
@@ -22,6 +25,7 @@ class DeliveryState(Side):
     message: ClaimedMessage
     finished: bool  #: acked, nacked or released: nothing more happens to it here
     lost: bool  #: another worker has it now, or it is being given back: stop working on it
+    cancelled: Event  #: set when it is lost, its time is up or somebody cancels it: stop working on it
     state_version: int
 
     @property
@@ -47,6 +51,7 @@ class DeliveryState(Side):
     def _take(self, message: ClaimedMessage) -> None:
         self.message = message
         self.finished = self.lost = False
+        self.cancelled = Event()
         self.state_version = message.state_version or 0
 
 
@@ -71,6 +76,13 @@ def _nack(
     )
     delivery.finished = True
     return nacked
+
+
+def _snooze(delivery: DeliveryState, delay_ms: int = 0) -> Steps[datetime | None]:
+    """Given back for a while, charging no attempt: until when, if known."""
+    due = yield from operations.snooze(delivery, delivery.message.queue, delivery.message.claim, delay_ms)
+    delivery.finished = True
+    return due
 
 
 def _release(delivery: DeliveryState) -> Steps[None]:
@@ -115,8 +127,28 @@ def _stream_body(delivery: DeliveryState) -> operations.BodyParts:
     return operations.stream_body(delivery, delivery.message.queue, delivery.message.message_id)
 
 
+def _read_input(delivery: DeliveryState) -> Steps[Any]:
+    """What a handler is given: the queue's mapping of the message, or the message itself. Raises Reject for none."""
+    message = delivery.message
+    if message.input_given:
+        return message.input
+    if message.input_omitted:
+        try:
+            return (yield from operations.read_input(delivery, message.queue, message.claim))
+        except BadRequest as error:
+            raise Reject(str(error)) from error
+    body = yield from _read_body(delivery)
+    is_json = message.content_type.split(";")[0].strip().lower().endswith(("/json", "+json"))
+    if not is_json:
+        return body
+    try:
+        return parse(body)
+    except ValueError as error:
+        raise Reject(f"The body is not JSON: {error}") from error
+
+
 def _leave(delivery: DeliveryState, error: BaseException | None) -> Steps[None]:
-    """Leave the block without an ack: nack; release where the program itself is being ended."""
+    """Leave the block without an ack: as what was raised says; release where the program itself is being ended."""
     if delivery.finished or isinstance(error, ClaimLost):
         return
     try:
@@ -125,12 +157,27 @@ def _leave(delivery: DeliveryState, error: BaseException | None) -> Steps[None]:
         elif error is None:
             yield from _nack(delivery, error_type=LEFT, error="The block was left without an ack.")
         else:
-            yield from _nack(delivery, error_type=type(error).__name__, error=str(error))
+            yield from _fail(delivery, error)
     except ClaimLost:
         delivery.lost = True
     except CallFailed:
         if error is None:
             raise
+
+
+def _fail(delivery: DeliveryState, error: Exception) -> Steps[None]:
+    """What a handler raised, told as a worker tells it."""
+    name = type(error).__name__
+    match error:
+        case Snooze():
+            now = system_clock()
+            yield from _snooze(delivery, error.until_ms(now) - now)
+        case Reject():
+            yield from _nack(delivery, error_type=name, error=error.reason, reject=True)
+        case Retry():
+            yield from _nack(delivery, error_type=name, error=str(error), delay_ms=error.after_ms)
+        case _:
+            yield from _nack(delivery, error_type=name, error=str(error) or name)
 
 
 class DeliveryCalls:
@@ -139,10 +186,12 @@ class DeliveryCalls:
     ack = BoundCall(_ack)
     nack = BoundCall(_nack)
     release = BoundCall(_release)
+    snooze = BoundCall(_snooze)
     extend = BoundCall(_extend)
     read_state = BoundCall(_read_state)
     write_state = BoundCall(_write_state)
     read_body = BoundCall(_read_body)
+    read_input = BoundCall(_read_input)
     stream_body = Stream(_stream_body)
     leave = BoundCall(_leave)
 

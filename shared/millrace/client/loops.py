@@ -18,7 +18,9 @@ from typing import Any, Generic, TypeVar
 from millrace.client.delivery import DeliveryState
 from millrace.client.errors import CallFailed, ClaimLost, RequestRefused
 from millrace.client.hooks import Hooks, log_fields, named
-from millrace.model.clock import Chance
+from millrace.handlers.controls import Control, ExecutionTimeout, Reject, Snooze
+from millrace.handlers.results import result_bytes
+from millrace.model.clock import Chance, Clock
 
 log = logging.getLogger("millrace.client.consumer")
 #: A claim is extended this often within its lease, so that one lost heartbeat does not lose it.
@@ -32,6 +34,7 @@ BATCH = 100
 
 D = TypeVar("D", bound=DeliveryState)
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,9 @@ Loop = Generator[Wait | Call | Spawn, Any, T]
 @dataclass(frozen=True, slots=True)
 class _Subscription:
     queue: str
-    handler: Callable[[Any], Any]
+    handler: Callable[..., Any]
     options: dict[str, Any]
+    takes_delivery: bool
 
 
 class ConsumerLoops(Generic[D]):
@@ -79,6 +83,7 @@ class ConsumerLoops(Generic[D]):
         grace_s: float,
         chance: Chance,
         clock: Callable[[], float],
+        now: Clock,
     ) -> None:
         self.client = client
         self.owner = owner or f"{socket.gethostname()}:{os.getpid()}"[:64]
@@ -86,6 +91,7 @@ class ConsumerLoops(Generic[D]):
         self._grace_s = grace_s
         self._chance = chance
         self._clock = clock  #: seconds
+        self._now = now  #: milliseconds, for people and handlers
         self._subscriptions: list[_Subscription] = []
         self._stopping = False
         self._draining = False
@@ -93,8 +99,11 @@ class ConsumerLoops(Generic[D]):
         self._asked = 0  #: places whose fetch is under way
         self._wanted: int | None = None  #: messages still to be taken; None for any number
         self._fetchers = 0
-        self._held: dict[str, D] = {}
-        self._beats: dict[str, float] = {}  #: when each claim is due for a heartbeat
+        # By the delivery's own identity: its claim's handle changes with every extension.
+        self._held: dict[int, D] = {}
+        self._beats: dict[int, float] = {}  #: when each claim is due for a heartbeat
+        self._deadlines: dict[int, float] = {}  #: when each run has taken too long
+        self._ending: set[int] = set()  #: whose ending somebody writes: nobody else may
 
     def handle(
         self,
@@ -104,20 +113,32 @@ class ConsumerLoops(Generic[D]):
         wait_ms: int = WAIT_MS,
         project: str | None = None,
         labels: tuple[str, ...] = (),
+    ) -> Callable[[Callable[..., T]], Callable[..., T]]:
+        """Give a queue its handler: `(input)` or `(input, context)`, a function or a coroutine function, as a command.
+
+        Returning acks. Retry, Reject and Snooze say what becomes of the message; anything else that is raised nacks.
+        """
+        options = {"lease_ms": lease_ms, "wait_ms": wait_ms, "project": project, "labels": labels, "with_input": True}
+        return self._register(queue, options, takes_delivery=False)
+
+    def handle_delivery(
+        self,
+        queue: str,
+        *,
+        lease_ms: int | None = None,
+        wait_ms: int = WAIT_MS,
+        project: str | None = None,
+        labels: tuple[str, ...] = (),
         with_state: bool = False,
     ) -> Callable[[Callable[[D], T]], Callable[[D], T]]:
-        """Give a queue its handler: a function, or a coroutine function. Returning acks, raising nacks."""
-        options = {
-            "lease_ms": lease_ms,
-            "wait_ms": wait_ms,
-            "project": project,
-            "labels": labels,
-            "with_state": with_state,
-            "owner": self.owner,
-        }
+        """The same for a handler that is given the delivery itself, with its body, and may ack or nack on its own."""
+        options = {"lease_ms": lease_ms, "wait_ms": wait_ms, "project": project, "labels": labels}
+        return self._register(queue, {**options, "with_state": with_state}, takes_delivery=True)
 
-        def register(handler: Callable[[D], T]) -> Callable[[D], T]:
-            self._subscriptions.append(_Subscription(queue, handler, options))
+    def _register(self, queue: str, options: dict[str, Any], *, takes_delivery: bool) -> Callable[[F], F]:
+        def register(handler: F) -> F:
+            given = {**options, "owner": self.owner}
+            self._subscriptions.append(_Subscription(queue, handler, given, takes_delivery))
             return handler
 
         return register
@@ -127,8 +148,15 @@ class ConsumerLoops(Generic[D]):
         """Wake every loop that waits."""
         raise NotImplementedError
 
-    def _run_handler(self, handler: Callable[[D], Any], job: D) -> Any:
+    def _run(self, handler: Callable[[D], Any], job: D) -> Any:
+        """Call a handler that is given the delivery itself."""
         raise NotImplementedError
+
+    def _run_handler(self, handler: Callable[..., Any], given: Any, job: D) -> Any:
+        raise NotImplementedError
+
+    def _abandon(self, _job: D) -> None:
+        """The handler of a delivery that is given up: stop it, where that can be."""
 
     # -- the whole life -----------------------------------------------------------------------------------------
     def _start_loop(self, *, drain: bool, limit: int | None) -> Loop[None]:
@@ -151,9 +179,10 @@ class ConsumerLoops(Generic[D]):
         end = self._clock() + self._grace_s
         while self._held and self._clock() < end:
             yield Wait(max(end - self._clock(), 0.001))
-        left = list(self._held.values())
+        left = [job for job in self._held.values() if self._own_ending(job)]
         self._held.clear()
         self._beats.clear()
+        self._deadlines.clear()
         self._notify()
         for job in left:
             job.finished = True  # its handler may still run; what it answers then is stale
@@ -179,7 +208,7 @@ class ConsumerLoops(Generic[D]):
                 failures = 0
                 self._settle(room, jobs)
                 for job in jobs:
-                    yield Spawn(f"work {subscription.queue}", self._work_loop(subscription.handler, job))
+                    yield Spawn(f"work {subscription.queue}", self._work_loop(subscription, job))
                 if not jobs and (yield from self._found_nothing(subscription)):
                     return
         finally:
@@ -212,8 +241,8 @@ class ConsumerLoops(Generic[D]):
         if self._wanted is not None:
             self._wanted += room - len(jobs)
         for job in jobs:
-            self._held[job.message.claim] = job
-            self._beats[job.message.claim] = self._clock() + job.message.lease_ms / 1000 / BEATS
+            self._held[id(job)] = job
+            self._beats[id(job)] = self._clock() + job.message.lease_ms / 1000 / BEATS
         self._notify()
 
     def _found_nothing(self, subscription: _Subscription) -> Loop[bool]:
@@ -232,40 +261,104 @@ class ConsumerLoops(Generic[D]):
             yield Wait(max(end - self._clock(), 0.001))
 
     # -- working ------------------------------------------------------------------------------------------------
-    def _work_loop(self, handler: Callable[[D], Any], job: D) -> Loop[None]:
+    def _work_loop(self, subscription: _Subscription, job: D) -> Loop[None]:
         try:
             yield from self._hook(self._hooks.claimed, job)
             if self._stopping:
                 yield from self._give_back(job.release, job)  # type: ignore[attr-defined]
             else:
-                yield from self._handle(handler, job)
+                yield from self._handle(subscription, job)
         finally:
-            self._held.pop(job.message.claim, None)
-            self._beats.pop(job.message.claim, None)
+            for kept in (self._held, self._beats, self._deadlines):
+                kept.pop(id(job), None)
+            self._ending.discard(id(job))
             self._free += 1
             self._notify()
 
-    def _handle(self, handler: Callable[[D], Any], job: Any) -> Loop[None]:
-        """Run the handler: what returns is acked, what raises is nacked."""
+    def _handle(self, subscription: _Subscription, job: Any) -> Loop[None]:
+        """Run the handler: what returns is acked, what it raises says what becomes of the message."""
         try:
-            result = yield Call(self._run_handler, (handler, job))
-            if not job.finished:
-                yield Call(job.ack, (result,))
+            arguments = yield from self._arguments(subscription, job)
+        except CallFailed as error:  # it has not started: no attempt is charged
+            log.warning("no input: %s: %s", named(job), error, extra={"action": "input_failed", **log_fields(job)})
+            yield from self._give_back(job.release, job)
+            return
+        self._deadlines[id(job)] = self._clock() + job.message.execution_timeout_ms / 1000
+        self._notify()
+        try:
+            result = yield Call(self._run if subscription.takes_delivery else self._run_handler, arguments)
         except GeneratorExit:
             raise
-        except ClaimLost:
-            yield from self._lose(job)
         except BaseException as error:
-            yield Call(job.leave, (error,))
-            if not isinstance(error, Exception):
+            if self._own_ending(job):
+                yield from self._failed(job, error)
+            elif not isinstance(error, Exception):
                 raise
-            extra = {"action": "handler_failed", **log_fields(job)}
-            log.warning("handler failed: %s", named(job), exc_info=error, extra=extra)
-            yield from self._hook(self._hooks.failed, job, error)
+            return
+        if self._own_ending(job):
+            yield from self._done(job, result)
+
+    def _arguments(self, subscription: _Subscription, job: Any) -> Loop[tuple[Any, ...]]:
+        if subscription.takes_delivery:
+            return subscription.handler, job
+        try:
+            return subscription.handler, (yield Call(job.read_input)), job
+        except Reject as error:
+            return partial(_raise, error), None, job
+
+    def _done(self, job: Any, result: Any) -> Loop[None]:
+        try:
+            if not job.finished:
+                yield Call(job.ack, (result if result_bytes(result) else None,))
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 (told and raised again where it is not ours)
+            yield from self._failed(job, error)
         else:
             yield from self._hook(self._hooks.done, job)
 
+    def _failed(self, job: Any, error: BaseException) -> Loop[None]:
+        """A handler raised, or what it returned could not be acked."""
+        if isinstance(error, ClaimLost):
+            yield from self._lose(job)
+            return
+        yield Call(job.leave, (error,))
+        if not isinstance(error, Exception):
+            raise error
+        if isinstance(error, Control):
+            log.info("handler raised %s: %s", type(error).__name__, named(job), extra=_controlled(job))
+        else:
+            extra = {"action": "handler_failed", **log_fields(job)}
+            log.warning("handler failed: %s", named(job), exc_info=error, extra=extra)
+        if not isinstance(error, Snooze):
+            yield from self._hook(self._hooks.failed, job, error)
+
+    def _own_ending(self, job: D) -> bool:
+        """Whoever gets True here writes the ending of the run; nobody else may then."""
+        if id(job) in self._ending or id(job) not in self._held:
+            return False
+        self._ending.add(id(job))
+        self._deadlines.pop(id(job), None)
+        return True
+
+    def _prolong(self, job: D, seconds: float) -> None:
+        """Let a run take so long from now; called by its handler, in whatever thread that is."""
+        deadline = self._deadlines.get(id(job))
+        if deadline is not None:
+            self._deadlines[id(job)] = max(deadline, self._clock() + seconds)
+
+    def _time_out(self, job: Any) -> Loop[None]:
+        """Fail a run past its execution timeout. A thread cannot be killed: it keeps its place until it returns."""
+        seconds = job.message.execution_timeout_ms / 1000
+        error = ExecutionTimeout(f"The run took longer than {seconds:g} s.")
+        log.warning("run timed out: %s", named(job), extra={"action": "run_timed_out", **log_fields(job)})
+        yield from self._lose(job)
+        yield from self._give_back(job.leave, job, error)
+        self._abandon(job)
+        yield from self._hook(self._hooks.failed, job, error)
+
     def _lose(self, job: D) -> Loop[None]:
+        job.cancelled.set()
         if not job.lost:
             job.lost = True
             log.info("claim lost or given back: %s", named(job), extra={"action": "claim_lost", **log_fields(job)})
@@ -276,13 +369,18 @@ class ConsumerLoops(Generic[D]):
         """Extend each claim well before its lease ends, those that are due together in one call a queue."""
         while not self._stopping or self._held:
             now = self._clock()
-            due = [self._held[claim] for claim, at in self._beats.items() if at <= now]
+            for late in [number for number, at in self._deadlines.items() if at <= now]:
+                del self._deadlines[late]
+                if (job := self._held.get(late)) is not None and self._own_ending(job):
+                    self._beats.pop(late, None)
+                    yield Spawn("time out", self._time_out(job))
+            due = [self._held[job] for job, at in self._beats.items() if at <= now]
             if not due:
-                first = min(self._beats.values(), default=None)
+                first = min((*self._beats.values(), *self._deadlines.values()), default=None)
                 yield Wait(None if first is None else max(first - now, 0.001))
                 continue
             for job in due:
-                self._beats[job.message.claim] = now + job.message.lease_ms / 1000 / BEATS
+                self._beats[id(job)] = now + job.message.lease_ms / 1000 / BEATS
             for queue in dict.fromkeys(job.message.queue for job in due):
                 of_queue = [job for job in due if job.message.queue == queue]
                 for start in range(0, len(of_queue), BATCH):
@@ -297,8 +395,10 @@ class ConsumerLoops(Generic[D]):
             log.warning("heartbeat failed on %s for %s: %s", queue, ", ".join(map(named, jobs)), error, extra=extra)
             return
         for job, answer in zip(jobs, answers, strict=True):
-            if isinstance(answer, RequestRefused) and not job.finished:
-                self._beats.pop(job.message.claim, None)
+            if not isinstance(answer, RequestRefused):
+                job.renew(answer)
+            elif not job.finished:
+                self._beats.pop(id(job), None)
                 yield from self._lose(job)
 
     def _hook(self, hook: Callable[..., Any], *args: Any) -> Loop[None]:
@@ -313,3 +413,12 @@ class ConsumerLoops(Generic[D]):
         except CallFailed as error:
             extra = {"action": "release_failed", **log_fields(job)}
             log.info("could not give back %s: %s", named(job), error, extra=extra)
+
+
+def _controlled(job: DeliveryState) -> dict[str, Any]:
+    return {"action": "run_controlled", **log_fields(job)}
+
+
+def _raise(error: Exception, _given: Any) -> Any:
+    """Stands for a handler whose input cannot be read."""
+    raise error

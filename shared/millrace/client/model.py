@@ -64,6 +64,10 @@ class ClaimedMessage:
     lease_ms: int
     state: Any = None
     state_version: int | None = None  #: None unless asked for with `with_state`
+    execution_timeout_ms: int = 300_000  #: a run that takes longer has failed
+    input: Any = None  #: what a handler is given, where it was asked for and came along
+    input_given: bool = False
+    input_omitted: bool = False  #: it is too large for the answer: download it
 
     @classmethod
     def of(cls, queue: str, found: Mapping[str, Any]) -> ClaimedMessage:
@@ -80,6 +84,10 @@ class ClaimedMessage:
             lease_ms=round((until - claimed).total_seconds() * 1000),
             state=found.get("state"),
             state_version=found.get("state_version"),
+            execution_timeout_ms=found["execution_timeout_ms"],
+            input=found.get("input"),
+            input_given="input" in found,
+            input_omitted=found.get("input_omitted", False),
         )
 
 

@@ -6,7 +6,7 @@ import base64
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +22,7 @@ from millrace.client.model import (
 )
 from millrace.client.steps import Reply, Send, Steps, exchange
 from millrace.client.transport import Side
+from millrace.model.clock import DAY
 
 JSON = {"Content-Type": "application/json"}
 #: Of a large body in one request.
@@ -29,6 +30,8 @@ PART_BYTES = 1024 * 1024
 #: A long poll's answer may come this much later than asked for.
 SLACK_S = 15.0
 STALE = (409,)
+#: The API takes no longer delay; a message waits no longer than it is kept anyway.
+MAX_DELAY_MS = 366 * DAY
 
 
 def call(
@@ -142,6 +145,7 @@ def claim(
     labels: Sequence[str] = (),
     max_priority: int | str | None = None,
     with_state: bool = False,
+    with_input: bool = False,
 ) -> Steps[list[ClaimedMessage]]:
     """Claim messages. A call whose answer was lost is not repeated: its messages come back when their lease ends."""
     only = {"project": project, "labels": list(labels) or None, "max_priority": max_priority}
@@ -152,6 +156,7 @@ def claim(
         "owner": owner,
         "filter": {name: value for name, value in only.items() if value is not None} or None,
         "with_state": with_state or None,
+        "with_input": with_input or None,
         "bodies": "base64",
     }
     document = {name: value for name, value in asked.items() if value is not None}
@@ -186,7 +191,7 @@ def nack(
     if error_type:
         asked["error_type"] = _cut(error_type, 60)
     if delay_ms is not None:
-        asked["delay_ms"] = delay_ms
+        asked["delay_ms"] = min(delay_ms, MAX_DELAY_MS)
     if reject:
         asked["reject"] = True
     found = yield from call(side, "POST", _queue(queue, "nack"), asked, done_when_repeated=STALE)
@@ -201,6 +206,13 @@ def _cut(text: str, limit: int) -> str:
 def release(side: Side, queue: str, claim: str) -> Steps[None]:
     """Give a claimed message back at once, charging no attempt. Raises ClaimLost."""
     yield from call(side, "POST", _queue(queue, "release"), {"claim": claim}, done_when_repeated=STALE)
+
+
+def snooze(side: Side, queue: str, claim: str, delay_ms: int = 0) -> Steps[datetime | None]:
+    """Give a claimed message back for a while, charging no attempt: until when, if known. Raises ClaimLost."""
+    path, asked = _queue(queue, "snooze"), {"claim": claim, "delay_ms": min(delay_ms, MAX_DELAY_MS)}
+    found = yield from call(side, "POST", path, asked, done_when_repeated=STALE)
+    return time_of(found.get("retry_at"))
 
 
 def extend(side: Side, queue: str, claim: str, lease_ms: int | None = None) -> Steps[ExtendedClaim]:
@@ -243,19 +255,18 @@ class BodyParts:
     """A body that comes in parts, so that a large one needs little memory."""
 
     side: Side
-    queue: str
-    message_id: str
+    path: str
     part_bytes: int = PART_BYTES
+    headers: Mapping[str, str] = field(default_factory=dict)
     read: int = 0
     size: int | None = None
 
     def following(self) -> Steps[bytes | None]:
         if self.size is not None and self.read >= self.size:
             return None
-        headers = {"Range": f"bytes={self.read}-{self.read + self.part_bytes - 1}"}
-        path = _queue(self.queue, "messages", self.message_id, "body")
+        headers = {**self.headers, "Range": f"bytes={self.read}-{self.read + self.part_bytes - 1}"}
         reply = yield from exchange(
-            self.side.account.retries, Send("GET", path, headers=headers, timeout_s=60.0), repeatable=True
+            self.side.account.retries, Send("GET", self.path, headers=headers, timeout_s=60.0), repeatable=True
         )
         self.read += len(reply.content)
         whole = reply.headers.get("content-range", "").rpartition("/")[2]
@@ -265,12 +276,22 @@ class BodyParts:
 
 def stream_body(side: Side, queue: str, message_id: str, *, part_bytes: int = PART_BYTES) -> BodyParts:
     """A message's exact bytes, part by part."""
-    return BodyParts(side, queue, message_id, part_bytes)
+    return BodyParts(side, _queue(queue, "messages", message_id, "body"), part_bytes)
 
 
 def read_body(side: Side, queue: str, message_id: str) -> Steps[bytes]:
     """A message's exact bytes, whole."""
-    parts, whole = BodyParts(side, queue, message_id), bytearray()
+    return (yield from _whole(stream_body(side, queue, message_id)))
+
+
+def read_input(side: Side, queue: str, claim: str) -> Steps[Any]:
+    """What a handler is given of a claimed message. Raises ClaimLost."""
+    parts = BodyParts(side, _queue(queue, "input"), headers={"X-Millrace-Claim": claim})
+    return json.loads((yield from _whole(parts)))
+
+
+def _whole(parts: BodyParts) -> Steps[bytes]:
+    whole = bytearray()
     while (part := (yield from parts.following())) is not None:
         whole += part
     return bytes(whole)

@@ -241,11 +241,12 @@ def release(queue: Queue, entries: Sequence[Entry]) -> list[MillraceError | None
     return answers
 
 
-def snooze(queue: Queue, entry: Entry, until: int) -> None:
-    """Give a claimed message back until a time, charging no attempt."""
+def snooze(queue: Queue, entry: Entry, until: int) -> int:
+    """Give a claimed message back until a time, charging no attempt: when it is due."""
     due_after(queue.now(), until - queue.now(), "until")
     due = move(queue, entry, entry, until, history_with(queue, entry, ()))
     queue.record(HistoryEvent.RELEASED, [entry], due=due)
+    return due
 
 
 def extend(queue: Queue, entries: Sequence[Entry], lease_ms: int | None = None) -> list[Entry | MillraceError]:

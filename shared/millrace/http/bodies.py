@@ -13,7 +13,6 @@ from millrace.http.json_body import parse_json
 from millrace.http.response import HttpResponse
 from millrace.http.routes import RouteReply
 from millrace.model.errors import InvalidField, InvalidRequest
-from millrace.model.message import Message
 
 #: Of a body in one answer: base64 adds a third, and a Lambda answers with 6 MB at most.
 MAX_PART = 4 * 1024 * 1024
@@ -55,9 +54,9 @@ def as_bytes(body: Mapping[str, Any], name: str) -> bytes | None:
     return given
 
 
-def download(message: Message, content: bytes, asked: str | None) -> HttpResponse:
+def download(content_type: str, content: bytes, asked: str | None) -> HttpResponse:
     """A body for saving, never for showing: a browser must not take it for a page."""
-    headers = {"Content-Type": message.content_type, "X-Content-Type-Options": "nosniff", "Accept-Ranges": "bytes"}
+    headers = {"Content-Type": content_type, "X-Content-Type-Options": "nosniff", "Accept-Ranges": "bytes"}
     headers["Content-Disposition"] = "attachment"
     if not content or (asked is None and len(content) <= MAX_PART):
         return HttpResponse(200, content=content, headers=headers)

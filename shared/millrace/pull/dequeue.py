@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from millrace.admission.rendering import handler_input
 from millrace.engine.claim import MAX_CLAIMS, MAX_LEASE_MS, OWNER_BYTES, Claim, body_of
 from millrace.engine.drafts import priority_number
 from millrace.engine.finish import RunFailure, reject, release
@@ -18,8 +19,9 @@ from millrace.engine.workflow_state import (
     read_workflow_state,
     write_workflow_state,
 )
+from millrace.handlers.controls import Reject
 from millrace.history.log import HistoryEvent
-from millrace.http.bodies import bytes_schemas, show_bytes
+from millrace.http.bodies import DOWNLOADS, RANGE_HEADER, bytes_schemas, download, show_bytes
 from millrace.http.fields import Anything, Either, Flag, ListOf, Record, Text, Whole, rfc3339
 from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse
@@ -36,7 +38,7 @@ from millrace.http.schemas import (
     text,
     time,
 )
-from millrace.model.errors import BodyLost, MillraceError
+from millrace.model.errors import BodyLost, InvalidRequest, MillraceError, StaleClaim
 from millrace.model.message import DeadLetterReason, Entry, Message, WorkflowState
 from millrace.model.queue_spec import MAX_PRIORITY
 from millrace.model.tokens import Scope
@@ -66,6 +68,7 @@ DEQUEUE = Record(
         "owner": Text(OWNER_BYTES, 1, meaning="Who works on it, for people to see; the token's name unless given."),
         "filter": FILTER,
         "with_state": Flag("Include the workflow state."),
+        "with_input": Flag("Include what a handler is given, in place of the body, where the queue has a type."),
         "bodies": Text(words=("json", "base64", "none"), meaning="json: as JSON where the body is JSON, else base64."),
     },
     name="Dequeue",
@@ -114,6 +117,8 @@ class _Answer:
         self._service = service
         self._queue = queue
         self._with_state = given.get("with_state", False)
+        self._definition = service.definitions.queue(queue.spec.name)
+        self._with_input = given.get("with_input", False) and self._definition.message_type is not None
         self._bodies = given.get("bodies", "json")
         self._room = ANSWER_BYTES
         self.messages: list[dict[str, Any]] = []
@@ -123,7 +128,7 @@ class _Answer:
         """Show as many as fit; the rest. One whose body is lost becomes a dead letter, and is in neither."""
         shown = self._fitting(claims)
         for held, delivery in zip(claims, shown, strict=False):
-            if self._with_body(held, delivery):
+            if self._with_content(held, delivery):
                 self.messages.append(delivery)
                 self.started.append(held.entry)
         return claims[len(shown) :]
@@ -137,6 +142,8 @@ class _Answer:
                 **show_entry(held.entry),
                 **show_message(held.message),
                 "body_omitted": True,
+                "execution_timeout_ms": int(self._queue.spec.execution_timeout_seconds * 1000),
+                **({"input_omitted": True} if self._with_input else {}),
                 **(_state(_document(self._queue, held.message)) if self._with_state else {}),
             }
             size = encoded_bytes(delivery)
@@ -146,30 +153,36 @@ class _Answer:
             shown.append(delivery)
         return shown
 
-    def _with_body(self, held: Claim, delivery: dict[str, Any]) -> bool:
-        """Add the body where it is wanted and fits; False where it is lost."""
-        if self._bodies == "none" or held.message.body.size > self._room:
+    def _with_content(self, held: Claim, delivery: dict[str, Any]) -> bool:
+        """Add the body, or the handler's input, where it is wanted and fits; False where there is none to be had."""
+        if held.message.body.size > self._room or (self._bodies == "none" and not self._with_input):
             return True
         try:
-            content = body_of(self._queue, held)
-        except BodyLost as error:
+            content = self._content(held)
+        except (BodyLost, Reject) as error:
             _bury(self._queue, held, error)
             return False
-        is_json = held.message.content_type.split(";")[0].strip().lower().endswith(JSON_SUFFIXES)
-        as_json = self._bodies == "json" and is_json
-        body = {**show_bytes("body", content, as_json=as_json), "body_omitted": False}
-        size = encoded_bytes(body)
+        size = encoded_bytes(content)
         if size <= self._room:
             self._room -= size
-            delivery |= body
+            delivery |= content
         return True
 
+    def _content(self, held: Claim) -> dict[str, Any]:
+        body = body_of(self._queue, held)
+        if self._with_input:
+            return {"input": handler_input(self._definition, held.message, body), "input_omitted": False}
+        is_json = held.message.content_type.split(";")[0].strip().lower().endswith(JSON_SUFFIXES)
+        as_json = self._bodies == "json" and is_json
+        return {**show_bytes("body", body, as_json=as_json), "body_omitted": False}
 
-def _bury(queue: Queue, held: Claim, error: BodyLost) -> None:
-    """A message without its body can never be done. Where that cannot be written, its claim runs out by itself."""
-    failure = RunFailure("BodyLost", str(error))
+
+def _bury(queue: Queue, held: Claim, error: BodyLost | Reject) -> None:
+    """A message without a body or an input can never be done. If that cannot be written, its claim runs out."""
+    reason = DeadLetterReason.BODY_LOST if isinstance(error, BodyLost) else DeadLetterReason.REJECTED
+    failure = RunFailure(type(error).__name__, str(error))
     with suppress(MillraceError):
-        reject(queue, held.entry, held.message, failure, held.lost, DeadLetterReason.BODY_LOST)
+        reject(queue, held.entry, held.message, failure, held.lost, reason)
 
 
 def encoded_bytes(document: Mapping[str, Any]) -> int:
@@ -188,6 +201,25 @@ def _state(document: WorkflowState) -> dict[str, Any]:
     if not document.version:
         return {"state": None, "state_version": 0}
     return {"state": json.loads(document.content), "state_version": document.version}
+
+
+def download_input(service: PullService, request: ApiRequest) -> HttpResponse:
+    """What a handler is given of a claimed message, as JSON, or its body where the queue has no type."""
+    queue = service.queue_of(request)
+    entry = live_entry(queue, service.handles.read(queue, request.headers.get("X-Millrace-Claim", "")).entry)
+    message = queue.store.get_messages([entry.id]).get(entry.id)
+    if message is None or message.nonce != entry.nonce:
+        raise StaleClaim(entry.id, entry.version, None)
+    body = service.runtime.bodies.read(message)
+    definition = service.definitions.queue(queue.spec.name)
+    if definition.message_type is None:
+        return download(message.content_type, body, request.headers.get("Range"))
+    try:
+        given = handler_input(definition, message, body)
+    except Reject as problem:
+        raise InvalidRequest(problem.reason) from problem
+    content = json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode()
+    return download("application/json", content, request.headers.get("Range"))
 
 
 def read_state(service: PullService, request: ApiRequest) -> HttpResponse:
@@ -214,10 +246,13 @@ _DELIVERY = record(
         **MESSAGE_MEMBERS,
         **bytes_schemas("body", "The body"),
         "body_omitted": flag("The body is too large for this answer, or was not asked for: download it."),
+        "execution_timeout_ms": number("A run that takes longer has failed."),
+        "input": {"description": "What a handler is given: the queue's mapping of the message, or the typed message."},
+        "input_omitted": flag("The input is too large for this answer: download it."),
         "state": {"description": "Workflow state; null where none was written."},
         "state_version": number(),
     },
-    optional=("body", "body_base64", "state", "state_version"),
+    optional=("body", "body_base64", "input", "input_omitted", "state", "state_version"),
 )
 _DELIVERIES = record("Deliveries", {"messages": list_of(_DELIVERY), "next_at": time(null=True)})
 _STATE = record(
@@ -238,6 +273,10 @@ ROUTES: tuple[Route[PullService], ...] = (
           f"Claim messages; waits up to {MAX_WAIT_MS // 1000} s for the first where asked to.", dequeue,
           {200: RouteReply("The claimed messages, highest priority first; none is no error.", _DELIVERIES)}, _SCOPES,
           body=DEQUEUE, refuses=("unknown_queue", "too_many_waiting")),
+    Route("GET", f"{_PATH}/input", "download_input", "claims",
+          "Download what a handler is given of a claimed message, as JSON; a large one comes in parts.", download_input,
+          DOWNLOADS, _SCOPES, headers={"X-Millrace-Claim": CLAIM, **RANGE_HEADER},
+          refuses=("unknown_queue", "stale_claim", "body_lost")),
     Route("GET", f"{_PATH}/state", "read_state", "claims", "Read the workflow state of a claimed message.", read_state,
           {200: RouteReply("The state and its version.", _STATE)}, _SCOPES, headers={"X-Millrace-Claim": CLAIM},
           refuses=("unknown_queue", "stale_claim")),

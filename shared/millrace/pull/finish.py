@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.engine.claim import MAX_LEASE_MS
-from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release
+from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release, snooze
 from millrace.engine.queue import Queue
+from millrace.handlers.results import RESULT_BYTES
 from millrace.http.bodies import as_bytes
 from millrace.http.fields import Anything, Base64, Flag, Kind, Later, ListOf, Record, Schema, Text, Whole, rfc3339
 from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse, item_of
 from millrace.http.routes import Route, RouteReply
 from millrace.http.schemas import items_of, record, text, time, words
+from millrace.model.clock import DAY
 from millrace.model.errors import InvalidField, MillraceError, StaleClaim
 from millrace.model.message import Entry
 from millrace.model.tokens import Scope
@@ -22,8 +24,8 @@ from millrace.pull.claim_handles import HANDLE_PATTERN, MAX_HANDLE, ClaimHandle
 from millrace.pull.service import PullService
 
 BATCH = 100
-MAX_RESULT_BYTES = 32 * 1024
-MAX_DELAY_MS = 7 * 86_400_000
+#: Whatever is asked for, a message waits no longer than it is kept.
+MAX_DELAY_MS = 366 * DAY
 CLAIM = Text(MAX_HANDLE, 1, HANDLE_PATTERN, meaning="The `claim` of a dequeued message, unchanged.")
 EXAMPLE_CLAIM = "c1.WzAsIlIjOTk5OSMwMTk4Il0.q83vEjRWeJCrze8SNFZ4kA"
 
@@ -59,8 +61,8 @@ def ack_all(_service: PullService, queue: Queue, finishes: Sequence[Finish]) -> 
 
 def check_result(given: Given) -> None:
     """An ack with a result that cannot be kept is refused before anything is finished."""
-    if len(_result(given) or b"") > MAX_RESULT_BYTES:
-        raise InvalidField("result", f"{len(_result(given) or b'')} bytes", f"at most {MAX_RESULT_BYTES} bytes")
+    if len(_result(given) or b"") > RESULT_BYTES:
+        raise InvalidField("result", f"{len(_result(given) or b'')} bytes", f"at most {RESULT_BYTES} bytes")
 
 
 def _result(given: Given) -> bytes | None:
@@ -101,6 +103,17 @@ def release_all(service: PullService, queue: Queue, finishes: Sequence[Finish]) 
     errors = release(queue, [finish.entry for finish in finishes])
     service.notify(queue)
     return [error or _done(finish) for finish, error in zip(finishes, errors, strict=True)]
+
+
+def snooze_all(service: PullService, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
+    return [_attempt(_snooze, service, queue, finish) for finish in finishes]
+
+
+def _snooze(service: PullService, queue: Queue, finish: Finish) -> FinishResult:
+    """Later: the entry is read first, for what its move needs of it."""
+    due = snooze(queue, live_entry(queue, finish.entry), queue.now() + finish.given.get("delay_ms", 0))
+    service.notify(queue, due)
+    return {**_done(finish), "retry_at": rfc3339(due)}
 
 
 def extend_all(service: PullService, queue: Queue, finishes: Sequence[Finish]) -> list[FinishResult]:
@@ -207,6 +220,14 @@ VERBS = (
         {"error_type": "Timeout", "error": "no answer within 10 s", "delay_ms": 5_000},
     ),
     Verb("release", "Return a claimed message to the queue at once; no attempt is charged.", {}, release_all, {}, {}),
+    Verb(
+        "snooze",
+        "Return a claimed message to the queue for a while; no attempt is charged.",
+        {"delay_ms": Whole(0, MAX_DELAY_MS, "Time until it may run again; 0 unless given.")},
+        snooze_all,
+        {"retry_at": time()},
+        {"delay_ms": 60_000},
+    ),
     Verb(
         "extend",
         "Extend the lease of a claim.",

@@ -88,7 +88,7 @@ def download_body(service: PullService, request: ApiRequest) -> HttpResponse:
     """The exact bytes of a message's body, whole or a range of them."""
     _, found = _found(service, request)
     content = service.runtime.bodies.read(found.message)
-    return download(found.message, content, request.headers.get("Range"))
+    return download(found.message.content_type, content, request.headers.get("Range"))
 
 
 def _found(service: PullService, request: ApiRequest) -> tuple[Queue, MessageView]:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from threading import Event
+from typing import TYPE_CHECKING, Any
 
 from millrace.admission.admit import ParseBody, typed_draft
 from millrace.definitions import TargetKind, WebhookDefinition
+from millrace.handlers.context import Context, RunLogger
+from millrace.model.clock import Clock, system_clock
 from millrace.model.errors import MillraceError
 from millrace.model.message import Draft
 
 if TYPE_CHECKING:
     from millrace.webhooks.endpoint import RunCommand
-    from millrace.worker import Context
 
 log = logging.getLogger("millrace.webhooks")
+#: API Gateway ends a call after 30 s.
+CALL_MS = 29_000
 
 
 class CommandFailed(MillraceError):
@@ -30,19 +33,56 @@ class CommandFailed(MillraceError):
         super().__init__("The command did not succeed.")
 
 
-@dataclass(frozen=True, slots=True)
-class CallContext:
+class UnkeptState:
+    """The workflow state of a call that has no message: it lasts as long as the call."""
+
+    def __init__(self) -> None:
+        self._state: dict[str, Any] = {}
+
+    def read(self) -> dict[str, Any]:
+        return dict(self._state)
+
+    def write(self, state: Mapping[str, Any]) -> None:
+        self._state = dict(state)
+
+
+class CallContext(Context):
     """What a command gets besides its input where there is no claim: the same names, as far as they mean anything."""
 
-    correlation_id: str
-    input: Any
-    attempt: int = 1
-    version: int = 0  #: nothing is fenced: whoever calls twice runs it twice
-    message_id: str = ""
+    attempt = 1
+    version = 0  #: nothing is fenced: whoever calls twice runs it twice
+    message_id = ""
+    body = b""  #: there is no message: what there is, is the input
+
+    def __init__(self, correlation_id: str, given: Any, clock: Clock = system_clock) -> None:
+        self._correlation_id = correlation_id
+        self._clock = clock
+        self._state = UnkeptState()
+        self.input = given
+        self.cancelled = Event()
+        self.deadline = clock() + CALL_MS
 
     @property
-    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
-        return logging.LoggerAdapter(log, {"correlation_id": self.correlation_id})
+    def correlation_id(self) -> str:
+        return self._correlation_id
+
+    @property
+    def state(self) -> UnkeptState:
+        return self._state
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return {"correlation_id": self._correlation_id}
+
+    @property
+    def logger(self) -> RunLogger:
+        return RunLogger(log, self.fields)
+
+    def remaining_ms(self) -> int:
+        return max(0, self.deadline - self._clock())
+
+    def extend(self, seconds: float) -> None:
+        """Does nothing: the sender waits no longer than API Gateway lets it."""
 
 
 def run_at_once(webhook: WebhookDefinition, draft: Draft, now: int, document: ParseBody, run: RunCommand | None) -> Any:
@@ -65,6 +105,6 @@ def commands_of(listed: str) -> RunCommand:
     def run(name: str, given: Mapping[str, Any], correlation_id: str) -> Any:
         from millrace.worker.commands import load_commands
 
-        return load_commands(modules).run(name, given, cast("Context", CallContext(correlation_id, given)))
+        return load_commands(modules).run(name, given, CallContext(correlation_id, given))
 
     return run

@@ -8,19 +8,19 @@ Worker(queue, handler).run()                      drains one queue with any hand
 QueueDrainer(runtime, definitions, …).drain(…)    drains it with the targets of its definition
 """
 
+from millrace.handlers.controls import ExecutionTimeout, Reject, Retry, Snooze
 from millrace.worker.commands import Commands, command
-from millrace.worker.context import Context
-from millrace.worker.controls import ExecutionTimeout, Reject, Retry, Snooze
+from millrace.worker.context import RunContext
 from millrace.worker.time_left import TimeLeft
 from millrace.worker.worker import DrainResult, Worker, WorkerSettings
 
 __all__ = [
     "Commands",
-    "Context",
     "DrainResult",
     "ExecutionTimeout",
     "Reject",
     "Retry",
+    "RunContext",
     "Snooze",
     "TimeLeft",
     "Worker",

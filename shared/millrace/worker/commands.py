@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any, TypeVar
 
+from millrace.handlers.calling import call
+from millrace.handlers.context import Context
 from millrace.model.errors import NotFound
-from millrace.worker.context import Context
+from millrace.worker.context import RunContext
 from millrace.worker.targets.request import TargetRequest
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -22,7 +23,7 @@ class Commands:
         self._functions: dict[str, Callable[..., Any]] = {}
 
     def command(self, name: str) -> Callable[[Function], Function]:
-        """Register a function. It takes the rendered input, and the context where it has a second parameter."""
+        """Register a handler, sync or async: it takes the rendered input, and the context as a second parameter."""
 
         def register(function: Function) -> Function:
             if name in self._functions and self._functions[name] is not function:
@@ -48,22 +49,21 @@ class Commands:
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._functions))
 
-    def deliver(self, context: Context, request: TargetRequest) -> Any:
+    def deliver(self, context: RunContext, request: TargetRequest) -> Any:
         """The `command` target: call the named function with the rendered input."""
         context.input = request.given
         return self.run(request.destination, request.given, context)
 
     def run(self, name: str, given: Any, context: Context) -> Any:
         """Call a command. Raises NotFound for a name that no module registered."""
+        return call(self.find(name), given, context)
+
+    def find(self, name: str) -> Callable[..., Any]:
+        """The function of a name. Raises NotFound for one that no module registered."""
         function = self._functions.get(name)
         if function is None:
             raise NotFound("command", name)
-        return function(given, context) if _takes_context(function) else function(given)
-
-
-def _takes_context(function: Callable[..., Any]) -> bool:
-    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(parameter.kind in places for parameter in inspect.signature(function).parameters.values()) > 1
+        return function
 
 
 #: The app's commands: modules named in COMMANDS register here when they are imported.

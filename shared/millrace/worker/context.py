@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from millrace.engine.claim import Claim, body_of
 from millrace.engine.queue import Queue
 from millrace.engine.workflow_state import read_workflow_state, write_workflow_state
+from millrace.handlers.context import Context, RunLogger
 from millrace.model.message import Entry, Message
-from millrace.model.strict_json import parse
-
-if TYPE_CHECKING:
-    _Adapter = logging.LoggerAdapter[logging.Logger]
-else:
-    _Adapter = logging.LoggerAdapter
 
 log = logging.getLogger("millrace.worker")
 #: In the stored workflow state, the outcome of each target is under this name. Handlers do not see it.
 TARGETS = "$targets"
 
 
-class RunLogger(_Adapter):
-    """The worker's logger with the run's own fields on every line."""
-
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        kwargs["extra"] = {**(self.extra or {}), **kwargs.get("extra", {})}
-        return msg, kwargs
-
-
-class StateAccess:
+class ClaimState:
     """The message's workflow state as JSON, readable and writable only while the claim is live."""
 
     def __init__(self, queue: Queue, entry: Entry) -> None:
@@ -76,15 +63,24 @@ class StateAccess:
         self._state = state
 
 
-class Context:
-    """One run: the message and everything that its handler may need."""
+class RunContext(Context):
+    """One run in a worker: the message and everything that its handler may need."""
 
-    __slots__ = ("_claim", "_queue", "_state", "cancelled", "deadline", "input", "started_at")
+    __slots__ = ("_claim", "_extend", "_queue", "_state", "cancelled", "deadline", "input", "started_at")
 
-    def __init__(self, queue: Queue, claim: Claim, cancelled: Event, started_at: int, deadline: int) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        claim: Claim,
+        cancelled: Event,
+        started_at: int,
+        deadline: int,
+        extend: Callable[[int], int],
+    ) -> None:
         self._queue = queue
         self._claim = claim
-        self._state: StateAccess | None = None
+        self._extend = extend
+        self._state: ClaimState | None = None
         self.cancelled = cancelled  #: set when the claim is lost or the time is up: stop, nothing will count
         self.started_at = started_at
         self.deadline = deadline  #: ms; past it the run counts as failed, whatever it still does
@@ -125,18 +121,17 @@ class Context:
         """The body exactly as received: from the message, or one blob read."""
         return body_of(self._queue, self._claim)
 
-    def json(self) -> Any:
-        """The body as JSON. Raises ValueError."""
-        return parse(self.body)
-
     def remaining_ms(self) -> int:
         return max(0, self.deadline - self._queue.now())
 
+    def extend(self, seconds: float) -> None:
+        self.deadline = self._extend(int(seconds * 1000))
+
     @property
-    def state(self) -> StateAccess:
+    def state(self) -> ClaimState:
         """The message's workflow state, kept from run to run."""
         if self._state is None:
-            self._state = StateAccess(self._queue, self._claim.entry)
+            self._state = ClaimState(self._queue, self._claim.entry)
         return self._state
 
     @property

@@ -15,7 +15,7 @@ from millrace.model.clock import system_clock
 from millrace.stores.dynamodb.minimal_client import minimal_client
 from millrace.worker.body_budget import DEFAULT_MEMORY, BodyBudget
 from millrace.worker.commands import load_commands
-from millrace.worker.context import Context
+from millrace.worker.context import RunContext
 from millrace.worker.drainer import InvokeWorker, QueueDrainer, WakeRequest
 from millrace.worker.metrics import emit_metrics, log_drain
 from millrace.worker.middleware import Middleware, logging_middleware, tracing_middleware
@@ -34,7 +34,7 @@ class LazyDelivery:
     def __init__(self, make: Any) -> None:
         self._make = cache(make)
 
-    def __call__(self, context: Context, request: TargetRequest) -> Any:
+    def __call__(self, context: RunContext, request: TargetRequest) -> Any:
         return self._make()(context, request)
 
 

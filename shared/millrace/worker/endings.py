@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from millrace.engine.finish import RunFailure, ack, end, follow_up, nack, reject, release, snooze
 from millrace.engine.queue import Queue
+from millrace.handlers.controls import ExecutionTimeout, Reject, Retry, Snooze
 from millrace.model.errors import BodyLost, MillraceError, StaleClaim
 from millrace.model.message import DeadLetterReason
 from millrace.worker.context import log
-from millrace.worker.controls import ExecutionTimeout, Reject, Retry, Snooze
 from millrace.worker.counts import RunCounter
 from millrace.worker.pipeline import Pipeline, Run, Stage
 from millrace.worker.time_left import TimeLeft

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from millrace.worker.context import Context, log
-from millrace.worker.controls import Control
+from millrace.handlers.controls import Control
+from millrace.worker.context import RunContext, log
 
 #: Does the work of one message: returns a result (bytes, or what JSON can spell, or None) or raises.
-Handler = Callable[[Context], Any]
-Middleware = Callable[[Context, Handler], Any]
+Handler = Callable[[RunContext], Any]
+Middleware = Callable[[RunContext, Handler], Any]
 
 
 def wrap(handler: Handler, middleware: Sequence[Middleware]) -> Handler:
@@ -29,11 +29,11 @@ def wrap(handler: Handler, middleware: Sequence[Middleware]) -> Handler:
     return handler
 
 
-def _call(layer: Middleware, inner: Handler, context: Context) -> Any:
+def _call(layer: Middleware, inner: Handler, context: RunContext) -> Any:
     return layer(context, inner)
 
 
-def logging_middleware(context: Context, run: Handler) -> Any:
+def logging_middleware(context: RunContext, run: Handler) -> Any:
     """A line for every run that did not succeed; one for every run at debug level. Never a body, never a result.
 
     What was raised is named by its type: its text can hold anything, and is in the message's history.
@@ -58,7 +58,7 @@ def tracing_middleware(tracer: Any) -> Middleware:
     """
     parent = tracer.provider.get_trace_entity()
 
-    def traced(context: Context, run: Handler) -> Any:
+    def traced(context: RunContext, run: Handler) -> Any:
         if parent is not None:
             tracer.provider.set_trace_entity(parent)
         with tracer.provider.in_subsegment(name=f"## {context.queue.spec.name}") as segment:

@@ -218,6 +218,15 @@ class Pipeline:
             run.stage, run.started_at, run.deadline = Stage.RUNNING, now, deadline
             return True
 
+    def prolong(self, run: Run, extended: Entry, deadline: int) -> int | None:
+        """Keep an extended claim and a later deadline of a run that still counts: its deadline; None for any other."""
+        with self._lock:
+            if run.stage is not Stage.RUNNING:
+                return None
+            run.entry = extended
+            run.deadline = max(run.deadline, deadline)
+            return run.deadline
+
     def take(self, run: Run, *expected: Stage) -> bool:
         """Own the ending of a run; False when another thread does already."""
         with self._lock:

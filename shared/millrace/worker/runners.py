@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from threading import Lock, Thread
-from typing import Any
 
+from millrace.engine.finish import extend
 from millrace.engine.queue import Queue
+from millrace.handlers.results import result_bytes
 from millrace.history.log import HistoryEvent
-from millrace.worker.context import Context
+from millrace.model.errors import MillraceError, StaleClaim
+from millrace.worker.context import RunContext
 from millrace.worker.counts import RunCounter
 from millrace.worker.endings import Endings
 from millrace.worker.middleware import Handler
@@ -17,8 +19,6 @@ from millrace.worker.rate_limiter import RateLimiter
 
 #: A run starts only if its claim lives at least a fifth of the lease longer, up to this: clocks differ.
 MAX_MARGIN_MS = 2_000
-#: Of a result this much is kept for repeats of its idempotency key; a larger one is done all the same.
-SNAPSHOT_BYTES = 64 * 1024
 
 
 class Runners:
@@ -104,23 +104,23 @@ class Runners:
         self._queue.record(HistoryEvent.STARTED, [run.entry], now)
         due = max(run.claim.entry.enqueued_at, run.claim.entry.due)
         self._counter.started(max(0, now - due))
-        context = Context(self._queue, run.claim, run.cancelled, run.started_at, run.deadline)
+        context = RunContext(
+            self._queue, run.claim, run.cancelled, run.started_at, run.deadline, partial(self._extend, run)
+        )
         error: Exception | None = None
         try:
-            run.result = snapshot(self._handler(context))
+            run.result = result_bytes(self._handler(context))
         except Exception as raised:  # noqa: BLE001 (a handler may raise anything; it is recorded as a failed run)
             error = raised
         self._counter.ran(self._queue.now() - now)
         self._endings.returned(run, error)
 
-
-def snapshot(result: Any) -> bytes:
-    """A handler's result as bytes. Raises TypeError for what JSON cannot spell."""
-    match result:
-        case None:
-            data = b""
-        case bytes():
-            data = result
-        case _:
-            data = json.dumps(result, separators=(",", ":"), ensure_ascii=False).encode()
-    return data if len(data) <= SNAPSHOT_BYTES else b""
+    def _extend(self, run: Run, millis: int) -> int:
+        """Hold a run's claim now and move its deadline: where it is then. Raises StaleClaim, StoreUnavailable."""
+        (answer,) = extend(self._queue, [run.entry])
+        if isinstance(answer, MillraceError):
+            raise answer
+        deadline = self._pipeline.prolong(run, answer, self._queue.now() + millis)
+        if deadline is None:
+            raise StaleClaim(run.entry.id, run.entry.version, None)
+        return deadline

@@ -11,9 +11,11 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
+from millrace import Context, command
 from millrace.engine.claim import claim
 from millrace.engine.dead_letters import replay
 from millrace.engine.enqueue import enqueue
+from millrace.handlers.controls import Unavailable
 from millrace.model.admin_jobs import AdminJobKind
 from millrace.model.clock import system_clock
 from millrace.model.message import Draft
@@ -21,8 +23,7 @@ from millrace.model.queue_state import BreakerState
 from millrace.model.tokens import Scope, issue
 from millrace.signatures import Secret, preset
 from millrace.signatures.signing import sign
-from millrace.worker import Context, command, samples
-from millrace.worker.controls import Unavailable
+from millrace.worker import samples
 from tests.infra.template.cloud import SECRET
 from tests.infra.template.stage import LARGE, Exercise, Handler
 
@@ -81,11 +82,12 @@ def exercise_worker(exercise: Exercise, handler: Handler) -> None:
     }.items():
         exercise.put(name, *payloads)
         exercise.call(handler, _call(exercise, name))
-    exercise.put("Forwarded", LARGE)
-    (entry,) = exercise.entries("Forwarded")
-    exercise.call(handler, _call(exercise, "Forwarded"))
-    exercise.put_back(entry)
-    exercise.call(handler, _call(exercise, "Forwarded"))
+    for payload in (1, LARGE):  # a small repeat is refused by a write, a large one found by a read
+        exercise.put("Forwarded", payload)
+        (entry,) = exercise.entries("Forwarded")
+        exercise.call(handler, _call(exercise, "Forwarded"))
+        exercise.put_back(entry)
+        exercise.call(handler, _call(exercise, "Forwarded"))
     exercise.end("Brief")
     time.sleep(1.1)  # past the other queue's idempotency window, by the function's own clock
     exercise.put_back(entry)
@@ -150,12 +152,13 @@ def _exercise_claims(call: Call) -> None:
     """Held, extended, released, with state; done and failed, one and many."""
 
     def take(most: int = 1) -> list[dict[str, Any]]:
-        asked = {"max": most, "with_state": True, "wait_ms": 100}
+        asked = {"max": most, "with_state": True, "with_input": True, "wait_ms": 100}
         return [{"claim": one["claim"]} for one in call("POST", f"{PULLED}/dequeue", asked)["messages"]]
 
     (held,) = take()
     call("GET", f"{PULLED}/state", headers={"x-millrace-claim": held["claim"]})
     call("PUT", f"{PULLED}/state", {**held, "state": {"n": 1}, "version": 0})
+    call("GET", f"{PULLED}/input", headers={"x-millrace-claim": held["claim"]})
     call("POST", f"{PULLED}/extend", held)
     call("POST", f"{PULLED}/release", held)
     (held,) = take()
@@ -163,10 +166,13 @@ def _exercise_claims(call: Call) -> None:
         done = call("POST", f"{PULLED}/ack", {**held, "result": 1})
     call("GET", f"{PULLED}/messages/{done['message_id']}")
     (held,) = take()
+    call("POST", f"{PULLED}/snooze", {**held, "delay_ms": 0})
+    (held,) = take()
     call("POST", f"{PULLED}/nack", {**held, "delay_ms": 0, "error": "no"})
     many = take(8)
     for verb in ("extend", "release"):
         call("POST", f"{PULLED}/{verb}/batch", {"items": many})
+    call("POST", f"{PULLED}/snooze/batch", {"items": take(8)})
     reject_it, retry_it, *rest = take(8)
     call("POST", f"{PULLED}/nack/batch", {"items": [{**reject_it, "reject": True}, {**retry_it, "delay_ms": 0}]})
     call("POST", f"{PULLED}/ack/batch", {"items": [{**one, "result": 1} for one in rest]})

@@ -42,8 +42,8 @@ NAMES = ("Ingress", "Worker", "Consumer", "Admin", "Authoriser")
 MADE_ONCE = {"Ingress": "ingress", "Worker": "drainer", "Consumer": "_made", "Admin": "service", "Authoriser": "tokens"}
 #: Found by their names in the code, which knows no types, and yet out of reach.
 NEVER_CALLED = {
-    # A command that runs at once gets no claim, hence neither its document nor its queue.
-    "Ingress": {"put_workflow_state", "get_queue_state"},
+    # A command that runs at once gets no claim, hence no queue.
+    "Ingress": {"get_queue_state"},
     # It serves the document that describes the admin API, and none of that API's routes.
     "Consumer": {
         "delete_dead_letter",

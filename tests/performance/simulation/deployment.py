@@ -18,7 +18,7 @@ from millrace.model.keys import partition
 from millrace.model.message import Draft
 from millrace.model.queue_spec import QueueSpec
 from millrace.stores.dynamodb.counters import QUEUES
-from millrace.worker import Commands, Context, TimeLeft, WorkerSettings
+from millrace.worker import Commands, RunContext, TimeLeft, WorkerSettings
 from millrace.worker import sweeper as sweeper_module
 from millrace.worker.drainer import QueueDrainer, WakeRequest
 from millrace.worker.wakeup import handle_wakeup, read_event, wake_event
@@ -82,7 +82,7 @@ class Deployment:
 
         return handler
 
-    def _run(self, given: dict[str, int], context: Context) -> None:
+    def _run(self, given: dict[str, int], context: RunContext) -> None:
         self.world.started_at.setdefault(context.message_id, []).append(self.world.time.now)
         if given["n"] < 0:
             raise ValueError("this message always fails")

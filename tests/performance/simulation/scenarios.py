@@ -24,7 +24,7 @@ from millrace.stores.dynamodb.retrying_client import RetryingClient
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.interface import Applied
 from millrace.stores.memory.queue import MemoryBlobs
-from millrace.worker.context import Context
+from millrace.worker.context import RunContext
 from millrace.worker.worker import Worker, WorkerSettings
 from tests.performance.simulation.dynamodb import Bill, SimulatedDynamoDB
 from tests.performance.simulation.threads import virtual_threads
@@ -122,10 +122,10 @@ class World:
         store = CountingStore(client, TABLES, clock=self.time.clock, calls=calls)
         return Runtime(store, self.blobs, clock=self.time.clock, entropy=rng.randbytes, chance=rng.random)
 
-    def handler(self, run_ms: float) -> Callable[[Context], None]:
+    def handler(self, run_ms: float) -> Callable[[RunContext], None]:
         """A handler that takes its time and notes when it started and ended."""
 
-        def handle(context: Context) -> None:
+        def handle(context: RunContext) -> None:
             self.started_at.setdefault(context.message_id, []).append(self.time.now)
             if context.body == POISON:
                 raise ValueError("this message always fails")

@@ -6,7 +6,7 @@ import random
 import time
 from typing import Any
 
-from millrace.worker import Context, Reject, command
+from millrace import Context, Reject, command
 
 #: A run takes up to so long. Every run of one message in eight takes much longer: whoever is killed has something in
 #: hand, and whoever was stopped past its lease comes back to ack while another one runs the same message.

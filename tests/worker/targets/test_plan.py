@@ -10,7 +10,7 @@ import pytest
 from millrace.definitions import TargetKind
 from millrace.engine.dead_letters import list_dead_letters
 from millrace.engine.status import MessageStatus, status
-from millrace.worker import Commands, Context, Reject, Retry
+from millrace.worker import Commands, Reject, Retry, RunContext
 from tests.conftest import Bench
 from tests.worker.conftest import put
 from tests.worker.definitions import TYPE
@@ -105,10 +105,10 @@ def test_a_handlers_own_document_and_the_targets_progress_do_not_mix(bench: Benc
     rig.drainer.deliveries = {TargetKind.COMMAND: rig.commands.deliver}
     seen: list[dict[str, Any]] = []
 
-    def one(_given: Any, context: Context) -> None:
+    def one(_given: Any, context: RunContext) -> None:
         context.state.write({"step": context.attempt})
 
-    def two(_given: Any, context: Context) -> None:
+    def two(_given: Any, context: RunContext) -> None:
         seen.append(context.state.read())
         if context.attempt == 1:
             raise ValueError

@@ -14,10 +14,10 @@ from typing import Any
 from millrace.admission.admit import accept
 from millrace.definitions import QueueDefinition
 from millrace.engine.drafts import RESERVED
+from millrace.handlers.controls import Reject
 from millrace.model.errors import InvalidRequest, QueueFull
 from millrace.model.message import Draft
-from millrace.worker.context import Context
-from millrace.worker.controls import Reject
+from millrace.worker.context import RunContext
 from millrace.worker.targets.request import TargetRequest, Throttled
 
 
@@ -27,7 +27,7 @@ class QueueDelivery:
     def __init__(self, definition_of: Callable[[str], QueueDefinition]) -> None:
         self._definition_of = definition_of
 
-    def __call__(self, context: Context, request: TargetRequest) -> Any:
+    def __call__(self, context: RunContext, request: TargetRequest) -> Any:
         definition = self._definition_of(request.destination)
         message = context.message
         draft = Draft(

@@ -23,10 +23,10 @@ from urllib.parse import urljoin
 
 import urllib3
 
+from millrace.handlers.controls import Reject, Retry, Unavailable
 from millrace.signatures import ConfigurationMissing, SecretSource, preset
 from millrace.signatures.signing import sign
-from millrace.worker.context import Context
-from millrace.worker.controls import Reject, Retry, Unavailable
+from millrace.worker.context import RunContext
 from millrace.worker.targets.address import AddressGuard, AddressRefused, guarded_pools
 from millrace.worker.targets.request import TargetFailed, TargetRequest, Throttled
 
@@ -71,7 +71,7 @@ class HttpDelivery:
         self._pools = pools or guarded_pools(guard or AddressGuard(allow_loopback=settings.allow_loopback))
         self._monotonic = monotonic
 
-    def __call__(self, context: Context, request: TargetRequest) -> Any:
+    def __call__(self, context: RunContext, request: TargetRequest) -> Any:
         body = json.dumps(request.given, separators=(",", ":"), ensure_ascii=False).encode()
         headers = self._headers(context, request, body)
         allowed_s = min(MAX_S, max(0.1, context.remaining_ms() / 1000))
@@ -88,7 +88,7 @@ class HttpDelivery:
         finally:
             answer.release_conn() if answer.length_remaining == 0 else answer.close()
 
-    def _headers(self, context: Context, request: TargetRequest, body: bytes) -> dict[str, str]:
+    def _headers(self, context: RunContext, request: TargetRequest, body: bytes) -> dict[str, str]:
         now = context.queue.now()
         live = [secret for secret in self._secrets.resolve(self._settings.signing) if secret.live(now)]
         if not live:
@@ -141,7 +141,7 @@ class HttpDelivery:
             data += piece
         return data
 
-    def _judge(self, answer: urllib3.BaseHTTPResponse, data: bytes, context: Context) -> Any:
+    def _judge(self, answer: urllib3.BaseHTTPResponse, data: bytes, context: RunContext) -> Any:
         status = answer.status
         if 200 <= status < 300:
             kept = answer.headers.get("content-type", "").startswith("application/json") and len(data) <= RESULT_BYTES

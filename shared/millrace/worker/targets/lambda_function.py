@@ -7,8 +7,8 @@ from base64 import b64encode
 from typing import Any
 
 from millrace.aws.functions import FunctionBusy, FunctionUnreachable, invoke
-from millrace.worker.context import Context
-from millrace.worker.controls import Reject, Unavailable
+from millrace.handlers.controls import Reject, Unavailable
+from millrace.worker.context import RunContext
 from millrace.worker.targets.request import TargetFailed, TargetRequest, Throttled
 
 #: What Lambda takes for a synchronous invocation.
@@ -31,7 +31,7 @@ class LambdaDelivery:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    def __call__(self, context: Context, request: TargetRequest) -> Any:
+    def __call__(self, context: RunContext, request: TargetRequest) -> Any:
         payload = json.dumps(request.given, separators=(",", ":"), ensure_ascii=False).encode()
         if len(payload) > PAYLOAD_BYTES:
             raise Reject(f"The input is {len(payload)} bytes; Lambda takes {PAYLOAD_BYTES}.")
@@ -47,7 +47,7 @@ class LambdaDelivery:
         return data if len(data) <= ANSWER_BYTES else None
 
 
-def _client_context(context: Context) -> str:
+def _client_context(context: RunContext) -> str:
     custom = {
         "message_id": context.message_id,
         "queue": context.queue.spec.name,

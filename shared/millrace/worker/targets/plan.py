@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.admission.admit import typed_message
+from millrace.admission.rendering import read_message, render
 from millrace.definitions import QueueDefinition, Target, TargetKind
-from millrace.model.errors import ExpressionFailed, InvalidMessage, TooManyValues
+from millrace.handlers.controls import Control, Reject, Retry, Snooze, Unavailable
 from millrace.worker.breaker import Breakers
-from millrace.worker.context import Context
-from millrace.worker.controls import Control, Reject, Retry, Snooze, Unavailable
+from millrace.worker.context import RunContext
 from millrace.worker.targets.request import Deliver, TargetRequest, Throttled
 
 DONE, REJECTED = "done", "rejected"
@@ -40,19 +39,13 @@ class TargetPlan:
         self._deliveries = deliveries
         self._breakers = breakers
 
-    def __call__(self, context: Context) -> Any:
-        message = self._message(context)
+    def __call__(self, context: RunContext) -> Any:
+        message = read_message(self._definition, context.message, context.body)
         if len(self._targets) == 1:
             return self._deliver(context, 0, message)
         return self._deliver_all(context, message)
 
-    def _message(self, context: Context) -> dict[str, Any]:
-        try:
-            return typed_message(self._definition.message_type, context.message, context.body)
-        except (InvalidMessage, TooManyValues) as problem:
-            raise Reject(f"The message does not fit its type: {problem}") from problem
-
-    def _deliver_all(self, context: Context, message: dict[str, Any]) -> Any:
+    def _deliver_all(self, context: RunContext, message: dict[str, Any]) -> Any:
         """Deliver to every target that is left; raises only once all were tried."""
         seen_before = context.claim.entry.deliveries > 1
         progress: dict[str, Any] = context.state.targets() if seen_before else {}
@@ -78,12 +71,9 @@ class TargetPlan:
             raise Reject("; ".join(rejections))
         return results
 
-    def _deliver(self, context: Context, index: int, message: dict[str, Any]) -> Any:
+    def _deliver(self, context: RunContext, index: int, message: dict[str, Any]) -> Any:
         target = self._targets[index]
-        try:
-            given = target.render(message)
-        except ExpressionFailed as problem:
-            raise Reject(f"The mapping has no value for this message: {problem}") from problem
+        given = render(target, message)
         name = target_name(target)
         held_until = self._breakers.held_back_until(name)
         if held_until is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from millrace.worker.context import Context
-from millrace.worker.controls import Snooze
+from millrace.handlers.controls import Snooze
+from millrace.worker.context import RunContext
 
 #: How long to wait for a target that says "later" without a time.
 DEFAULT_AFTER_S = 5.0
@@ -42,4 +42,4 @@ class Deliver(Protocol):
     Returns its result; raises a control (Retry, Reject, Throttled) or any exception, which is a failed run.
     """
 
-    def __call__(self, context: Context, request: TargetRequest) -> Any: ...
+    def __call__(self, context: RunContext, request: TargetRequest) -> Any: ...
