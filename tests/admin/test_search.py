@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from millrace.admin.search import search
 from millrace.admin.service import AdminService
+from millrace.definitions import Definitions
+from millrace.definitions.language.compiler import compile_files
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue
 from millrace.engine.finish import ack
@@ -51,3 +54,22 @@ def test_another_tenants_messages_are_not_to_be_found(call: Caller, service: Adm
     assert call("GET", f"/admin/queues/Jobs/dead-letters/{dead_letter_id}").status == 404
     got = call("GET", "/admin/queues", query=f"tenant_id={call.tenant}-other")
     assert (got.status, got.json["code"]) == (403, "forbidden")
+
+
+def test_search_finds_the_key_of_a_webhooks_message_and_only_in_queues_within_reach(
+    call: Caller, service: AdminService
+) -> None:
+    source = "app T { queue Jobs { drained_by: api } webhook Hook { queue: Jobs verify: none } }"
+    compiled = compile_files([("t.millrace", source.encode())]).definitions
+    assert compiled is not None
+    service.definitions = Definitions(compiled)
+    queue = service.queue(call.tenant, "Jobs")
+    sent = enqueue(queue, Draft(b"{}", idempotency_key="evt_1", source="webhook:Hook")).message_id
+    ours = enqueue(queue, Draft(b"{}", idempotency_key="evt_1", source="token:x")).message_id
+    found = search(service, call.tenant, "evt_1").items
+    assert {(item["message_id"], item["matched"]) for item in found} == {
+        (sent, "idempotency_key"),
+        (ours, "idempotency_key"),
+    }
+    for wanted in ("evt_1", sent):
+        assert search(service, call.tenant, wanted, lambda name: name != "Jobs").items == []

@@ -1,19 +1,21 @@
 """Search: a message by its id or idempotency key, whatever its status; a correlation id or key within bounds.
 
-A message's id comes from its idempotency key, so that is one read for each queue. No index carries correlation ids and
-keys: one would cost every message a write more. They are looked for among the first 300 entries of every lane, the
-newest 1,000 dead letters of every queue and the last messages that it remembers as done; `complete` says whether
-that was everything that is queued or dead. A message that was done long ago is found by its id or idempotency key.
+A message's id comes from its idempotency key, so that is one read for each queue and each webhook. No index carries
+correlation ids and keys: one would cost every message a write more. They are looked for among the first 300 entries
+of every lane, the newest 1,000 dead letters of every queue and the last messages that it remembers as done; `complete`
+says whether that was everything that is queued or dead. A message that was done long ago is found by its id or
+idempotency key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from millrace.admin.dead_letters import DEAD_LETTER_ID
 from millrace.admin.service import AdminService
+from millrace.engine.drafts import WEBHOOK, spaced_key
 from millrace.engine.inspect import LANES, status_of
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, locate
@@ -46,20 +48,24 @@ class SearchResult:
 
 def find(service: AdminService, request: ApiRequest) -> HttpResponse:
     """Messages by message id, dead letter id, idempotency key, correlation id or key."""
-    found = search(service, request.tenant, request.query.get("q", "").strip())
+    found = search(service, request.tenant, request.query.get("q", "").strip(), request.principal.reaches)
     return HttpResponse(200, {"found": found.items, "complete": found.complete})
 
 
-def search(service: AdminService, tenant: str, wanted: str) -> SearchResult:
-    """Messages of a tenant by message id, dead letter id, idempotency key, correlation id or key."""
+def search(
+    service: AdminService, tenant: str, wanted: str, reaches: Callable[[str], bool] = lambda _queue: True
+) -> SearchResult:
+    """Messages of a tenant by message id, dead letter id, idempotency key, correlation id or key, in queues within
+    the asker's reach.
+    """
     dead_letter = DEAD_LETTER_ID.fullmatch(wanted)
     message_id = dead_letter[2] if dead_letter else wanted
     exact = _by_id(service, tenant, message_id, "id") if MESSAGE_ID.fullmatch(message_id) else None
-    if exact is not None:
+    if exact is not None and reaches(exact["queue"]):
         return SearchResult([exact], complete=True)
     items: dict[str, dict[str, Any]] = {}
     complete = True
-    for name in service.definitions.queues:
+    for name in filter(reaches, service.definitions.queues):
         found, whole = _in_queue(service, service.queue(tenant, name), wanted)
         items.update((hit["message_id"], hit) for hit in found if hit["message_id"] not in items)
         complete = complete and whole
@@ -69,10 +75,12 @@ def search(service: AdminService, tenant: str, wanted: str) -> SearchResult:
 def _in_queue(service: AdminService, queue: Queue, wanted: str) -> tuple[list[dict[str, Any]], bool]:
     """What one queue has, and whether all of its queued and dead messages were looked at."""
     tenant, name, store = queue.tenant, queue.spec.name, queue.store
-    keyed = _by_id(service, tenant, keyed_message_id(tenant, name, wanted), "idempotency_key")
+    sources = ("", *(f"{WEBHOOK}{webhook.name}" for webhook in service.definitions.webhooks_of(name)))
+    ids = (keyed_message_id(tenant, name, spaced_key(source, wanted)) for source in sources)
+    keyed = (_by_id(service, tenant, message_id, "idempotency_key") for message_id in ids)
     dead = store.read_dead_letters(tenant, name, "0", LAST_SORT_KEY, LOOKED_AT_DEAD, newest_first=True)
     pages = list(_pages(queue))
-    found = [keyed] if keyed else []
+    found = [one for one in keyed if one is not None]
     entries = [entry for items, _ in pages for entry in items]
     done = store.get_messages(queue.state().recent_done)
     letters = ((one, _match(one.message.correlation_id, one.key, wanted)) for one in dead.items)
@@ -155,7 +163,7 @@ _FOUND = record(
 ROUTES: tuple[Route[AdminService], ...] = (
     Route("GET", "/admin/search", "search", "operations",
           "Find messages by message id, dead letter id, idempotency key, correlation id or key.", find,
-          {200: RouteReply("What was found.", _FOUND)}, (Scope.READ,),
+          {200: RouteReply("What was found.", _FOUND)}, (Scope.READ,), filters_queues=True,
           query={"q": Text(256, 1, meaning=(
               "An id or key. Correlation ids and keys are searched in queued, dead and the last done messages."))}),
 )  # fmt: skip

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.definitions import QueueDefinition
 from millrace.definitions.model import NO_KEY
-from millrace.engine.drafts import IDEMPOTENCY_KEY_BYTES, KEY_BYTES
+from millrace.engine.drafts import IDEMPOTENCY_KEY_BYTES, KEY_BYTES, WEBHOOK
 from millrace.engine.enqueue import Receipt, enqueue
 from millrace.engine.filtered import record_filtered
 from millrace.engine.queue import Queue
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("millrace.admission")
 
-#: `source` of a message that a webhook brought begins with this; its name follows.
-WEBHOOK = "webhook:"
 #: Kept among the headers of a webhook's message. No sender can send it: a header's name has no colon.
 SOURCE_IP = ":source-ip"
 FORM_TYPE = "application/x-www-form-urlencoded"

@@ -21,6 +21,8 @@ IDEMPOTENCY_KEY_BYTES = 512
 HEADER_BYTES = 8 * 1024
 #: Keys that the queue itself makes (replays, chained messages) begin with this; no sender's key can.
 RESERVED = "\x1f"
+#: `source` of a message that a webhook brought begins with this; its name follows. No other way in may use it.
+WEBHOOK = "webhook:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def check(queue: Queue, draft: Draft, now: int, *, system_key: str = "") -> Chec
     project = spec.project if draft.project is None else draft.project
     _check_text("project", project, PROJECT_BYTES)
     _check_headers(draft)
-    key = system_key or draft.idempotency_key
+    key = system_key or (draft.idempotency_key and spaced_key(draft.source, draft.idempotency_key))
     return Checked(
         draft,
         id=keyed_message_id(queue.tenant, spec.name, key) if key else queue.runtime.orders.next(),
@@ -66,6 +68,14 @@ def check(queue: Queue, draft: Draft, now: int, *, system_key: str = "") -> Chec
         correlation_id=correlation_id(draft.correlation_id, queue.runtime.entropy),
         due=_due(spec, draft.not_before, now),
     )
+
+
+def spaced_key(source: str, key: str) -> str:
+    """A sender's key in the space that it lives in: each webhook has one, everybody else shares one.
+
+    So nobody with a token can take the key of a delivery to come, which would then be taken for a repeat.
+    """
+    return f"{RESERVED}{source}{RESERVED}{key}" if source.startswith(WEBHOOK) else key
 
 
 class CorrelationId(str):

@@ -56,8 +56,7 @@ def filtered_id(queue: Queue, checked: Checked) -> str:
     It is apart from the one that the idempotency key would give: a later message of the same key that does pass the
     filter must find its place free.
     """
-    key = checked.draft.idempotency_key or checked.id
-    return keyed_message_id(queue.tenant, queue.spec.name, f"{RESERVED}filtered{RESERVED}{key}")
+    return keyed_message_id(queue.tenant, queue.spec.name, f"{RESERVED}filtered{RESERVED}{checked.id}")
 
 
 def _record(queue: Queue, checked: Checked, now: int) -> Message:

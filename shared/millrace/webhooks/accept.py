@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 from millrace.admission import admit as admission
-from millrace.admission.admit import SOURCE_IP, WEBHOOK, fit_key
-from millrace.engine.drafts import IDEMPOTENCY_KEY_BYTES
+from millrace.admission.admit import SOURCE_IP, fit_key
+from millrace.engine.drafts import IDEMPOTENCY_KEY_BYTES, WEBHOOK
 from millrace.engine.enqueue import Receipt
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus
