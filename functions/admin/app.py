@@ -56,7 +56,7 @@ def handler(event: Mapping[str, Any], context: LambdaContext | None) -> dict[str
         return run_jobs(event, context)
     if path_of(event).startswith("/console"):
         return pages.serve(event, context)
-    return Api(service(), ROUTES).handle(event)
+    return Api(service(), ROUTES, service().default_tenant).handle(event)
 
 
 def run_jobs(event: Mapping[str, Any], context: LambdaContext | None) -> dict[str, Any]:

@@ -39,5 +39,6 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         "name": token.name,
         "scopes": " ".join(sorted(token.scopes)),
         "tenants": " ".join(token.tenants),
+        "queues": " ".join(token.queues),
     }
     return {"isAuthorized": True, "context": context}

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from millrace.model.message import DeadLetterReason
+from millrace.model.queue_spec import DEFAULT_TENANT
 from millrace.spark.rows import MESSAGE_FIELDS
 from millrace.spark.sources import FILES, Format
 
@@ -36,7 +37,7 @@ def parser_for() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--action", choices=tuple(ACTIONS), default="enqueue")
     add("--queue", required=True, help="the queue's name in the definitions")
-    add("--tenant", default="default", help="whose queue, where a row does not say")
+    add("--tenant", default=DEFAULT_TENANT, help="whose queue, where a row does not say")
     add("--source", help="what to read: files or a folder; for replay an export to S3 instead of the table")
     add("--format", choices=[kind.value for kind in FILES], default=Format.JSON_LINES.value)
     add("--report", required=True, help="where outcomes, rejects and the summary go, under the run's name")

@@ -40,9 +40,8 @@ def _made() -> Api[PullService]:
     dispatcher = Dispatcher(schedule=schedule, max_waiting=int(os.environ.get("MAX_WAITING_CONSUMERS") or 1_000))
     client = dynamodb_client()
     tokens = DynamoTokens(client, settings.queue_table)
-    return Api(
-        PullService(aws_runtime(settings, client), deployed_definitions(settings), tokens, dispatcher), V1_ROUTES
-    )
+    service = PullService(aws_runtime(settings, client), deployed_definitions(settings), tokens, dispatcher)
+    return Api(service, V1_ROUTES, settings.default_tenant)
 
 
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:

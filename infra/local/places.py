@@ -19,7 +19,8 @@ from infra.local.template import Function, Reference, Template
 from millrace.app.layout import App
 from millrace.app.registered import command_modules
 from millrace.app.secrets import SECRETS, LocalSecrets, secret_names, write_privately
-from millrace.app.template import own_variables
+from millrace.app.template import own_defaults, own_variables
+from millrace.model.queue_spec import DEFAULT_TENANT
 
 #: Local names of the template's resources.
 RESOURCES = {
@@ -50,9 +51,15 @@ class Places:
             "dead_letters": RESOURCES["DeadLetterTable"],
             "bucket": RESOURCES["BodyBucket"],
             "s3_endpoint_url": self.s3_url,
+            "default_tenant": self.default_tenant,
         }
         (self.home / "url").write_text(f"{url}\n", "utf-8")
         write_privately(self.home / "table.json", json.dumps(table, indent=2) + "\n")
+
+    @property
+    def default_tenant(self) -> str:
+        """As the functions know it."""
+        return str(self.overrides.get("DEFAULT_TENANT") or own_defaults(self.app).get("DefaultTenant", DEFAULT_TENANT))
 
     def environment(self, function: Function, template: Template, *, in_process: bool) -> dict[str, str]:
         """What the template gives a function, with local things in place of AWS's."""
@@ -84,7 +91,7 @@ class Places:
         if value.kind == "Ref" and value.argument in RESOURCES:
             return RESOURCES[value.argument]
         if value.kind == "Ref":
-            return str(template.default(value))
+            return str(own_defaults(self.app).get(value.argument, template.default(value)))
         if value.kind == "If":
             return "" if isinstance(value.argument[2], Reference) else str(value.argument[2])
         return str(value.argument).replace("${AWS::StackName}", "local")

@@ -58,11 +58,23 @@ def test_without_an_authoriser_nobody_is_let_in(context: Any) -> None:
 
 def test_a_principal_reaches_its_tenants_and_scopes() -> None:
     one = Principal("t", "n", frozenset({"read"}), ("acme",))
-    assert (one.tenant(None), one.tenant("acme")) == ("acme", "acme")
-    several = Principal("t", "n", frozenset(), ("a", "default"))
-    assert (several.tenant(None), several.tenant("a")) == ("default", "a")
-    assert Principal("t", "n", frozenset(), ("*",)).tenant("any") == "any"
+    assert (one.tenant(None, "d"), one.tenant("acme", "d")) == ("acme", "acme")
+    several = Principal("t", "n", frozenset(), ("a", "main"))
+    assert (several.tenant(None, "main"), several.tenant("a", "main")) == ("main", "a")
+    assert Principal("t", "n", frozenset(), ("*",)).tenant("any", "main") == "any"
+    with pytest.raises(Forbidden):  # the default is granted like any other
+        several.tenant(None, "default")
     one.require((Scope.CONSUME, Scope.READ))
-    for refused in (lambda: one.tenant("other"), lambda: one.require((Scope.OPERATE,))):
+    for refused in (lambda: one.tenant("other", "d"), lambda: one.require((Scope.OPERATE,))):
         with pytest.raises(Forbidden):
             refused()
+
+
+def test_a_principal_of_some_queues_reaches_no_others() -> None:
+    limited, free = Principal("t", "n", queues=("Jobs",)), Principal("t", "n")
+    assert (limited.reaches("Jobs"), limited.reaches("Other"), free.reaches("Other")) == (True, False, True)
+    limited.require_queue("Jobs")
+    free.require_queue(None)
+    for queue in ("Other", "", None):
+        with pytest.raises(Forbidden):
+            limited.require_queue(queue)

@@ -83,7 +83,15 @@ def test_the_claim_key_is_made_once_and_not_listed(tokens: Tokens) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"scopes": []}, {"tenants": []}, {"tenants": ["no good"]}, {"name": ""}, {"name": "x" * 65}]
+    "wrong",
+    [
+        {"scopes": []},
+        {"tenants": []},
+        {"tenants": ["no good"]},
+        {"name": ""},
+        {"name": "x" * 65},
+        {"queues": ["no good"]},
+    ],
 )
 def test_a_token_that_reaches_nothing_is_not_made(tokens: Tokens, clock: Clock, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidField):
@@ -96,3 +104,13 @@ def test_a_token_that_reaches_nothing_is_not_made(tokens: Tokens, clock: Clock, 
 )
 def test_bearer_headers(header: str, text: str) -> None:
     assert bearer(header) == text
+
+
+def test_a_token_of_some_queues_keeps_them(tokens: Tokens, clock: Clock) -> None:
+    given: dict[str, Any] = {"name": "x", "scopes": [Scope.READ], "tenants": ["a"], "clock": clock}
+    limited, text = issue(tokens, queues=["Jobs", "Other", "Jobs"], **given)
+    assert set(limited.queues) == {"Jobs", "Other"}
+    found = verify(tokens, text, clock())
+    assert found is not None
+    assert set(found.queues) == {"Jobs", "Other"}
+    assert issue(tokens, **given)[0].queues == ()

@@ -82,6 +82,7 @@ def _end(service: AdminService, event: AuditEvent, outcome: str, result: str = "
 
 def list_events(service: AdminService, request: ApiRequest) -> HttpResponse:
     """A page of the tenant's audit events, newest first."""
+    request.principal.require_queue(request.query.get("queue"))
     asked = {name: value for name, value in request.query.items() if name not in PAGE}
     times = {name: max(0, min(asked.pop(name), LAST_TIME)) for name in ("since", "before") if name in asked}
     only = AuditFilter(**times, **asked)
@@ -138,5 +139,5 @@ _QUERY: Mapping[str, Kind] = {
 ROUTES: tuple[Route[AdminService], ...] = (
     Route("GET", "/admin/audit", "list_audit_events", "audit", "List the audit events, newest first.", list_events,
           {200: RouteReply("A page of events.", page_of("AuditEvents", "events", _EVENT))}, (Scope.READ,),
-          query=_QUERY, refuses=("invalid_cursor",)),
+          query=_QUERY, filters_queues=True, refuses=("invalid_cursor",)),
 )  # fmt: skip

@@ -85,7 +85,8 @@ def list_jobs(service: AdminService, request: ApiRequest) -> HttpResponse:
     name = request.path.get("queue", "")
     if name:
         service.queue(request.tenant, name)
-    found = service.jobs.list_jobs(request.tenant, name)[: request.query.get("limit", 50)]
+    held = service.jobs.list_jobs(request.tenant, name)
+    found = [job for job in held if request.principal.reaches(job.queue)][: request.query.get("limit", 50)]
     return HttpResponse(200, {"jobs": [show_job(job) for job in found]})
 
 
@@ -214,7 +215,7 @@ ROUTES: tuple[Route[AdminService], ...] = (
     Route("GET", _PATH, "list_queue_jobs", "jobs", "List a queue's jobs, newest first.", list_jobs, {200: _JOBS},
           _READ, query=_LIMIT, refuses=_UNKNOWN),
     Route("GET", "/admin/jobs", "list_jobs", "jobs", "List the jobs of every queue, newest first.", list_jobs,
-          {200: _JOBS}, _READ, query=_LIMIT),
+          {200: _JOBS}, _READ, query=_LIMIT, filters_queues=True),
     Route("GET", f"{_PATH}/{{job_id}}", "show_job", "jobs", "Show a job's progress.", show_one_job, {200: _ONE},
           _READ, refuses=_UNKNOWN),
     audited(Route("POST", f"{_PATH}/{{job_id}}/cancel", "cancel_job", "jobs", "Stop a job.", cancel_job, {200: _ONE},

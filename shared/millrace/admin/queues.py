@@ -45,12 +45,15 @@ def who_am_i(_service: AdminService, request: ApiRequest) -> HttpResponse:
     """The token's own reach."""
     principal = request.principal
     shown = {"token_id": principal.token_id, "name": principal.name, "tenant": request.tenant}
-    return HttpResponse(200, {**shown, "scopes": sorted(principal.scopes), "tenants": list(principal.tenants)})
+    reach = {"tenants": list(principal.tenants), "queues": list(principal.queues)}
+    return HttpResponse(200, {**shown, "scopes": sorted(principal.scopes), **reach})
 
 
 def list_stats(service: AdminService, request: ApiRequest) -> HttpResponse:
     """Every queue in numbers."""
-    queues = [service.queue(request.tenant, name) for name in service.definitions.queues]
+    queues = [
+        service.queue(request.tenant, name) for name in filter(request.principal.reaches, service.definitions.queues)
+    ]
     return HttpResponse(200, {"queues": [show_stats(service, queue) for queue in queues]})
 
 
@@ -176,7 +179,14 @@ def _counts(meaning: str) -> Schema:
 
 _TOKEN = record(
     "Token",
-    {"token_id": text(), "name": text(), "tenant": text(), "scopes": list_of(text()), "tenants": list_of(text())},
+    {
+        "token_id": text(),
+        "name": text(),
+        "tenant": text(),
+        "scopes": list_of(text()),
+        "tenants": list_of(text()),
+        "queues": list_of(text("None: every one.")),
+    },
 )
 _STATS_MEMBERS: dict[str, Schema] = {
     "name": text(),
@@ -253,10 +263,10 @@ def _change(path: str, name: str, summary: str, handle: Handler, reply: RouteRep
 
 
 ROUTES: tuple[Route[AdminService], ...] = (
-    _get("/admin/whoami", "who_am_i", "Show the token's name, scopes and tenants.", who_am_i,
-         RouteReply("The token.", _TOKEN)),
+    _get("/admin/whoami", "who_am_i", "Show the token's name, scopes, tenants and queues.", who_am_i,
+         RouteReply("The token.", _TOKEN), filters_queues=True),
     _get("/admin/queues", "list_queue_stats", "Show every queue in numbers.", list_stats,
-         RouteReply("Every queue.", record("QueueStatsList", {"queues": list_of(_STATS)}))),
+         RouteReply("Every queue.", record("QueueStatsList", {"queues": list_of(_STATS)})), filters_queues=True),
     _get(_PATH, "show_queue_stats", "Show one queue in numbers, and its definition in words.", show_one,
          RouteReply("The queue.", _DETAILS), refuses=_UNKNOWN),
     _get(f"{_PATH}/messages", "list_messages", "List a queue's unfinished messages, next to run first.", list_messages,

@@ -14,6 +14,7 @@ from millrace.model.admin_jobs import AdminJob, AdminJobs
 from millrace.model.audit import YEAR_SECONDS, AuditEvent, AuditLog
 from millrace.model.errors import StoreUnavailable, UnknownQueue
 from millrace.model.ids import random_token
+from millrace.model.queue_spec import DEFAULT_TENANT
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class AdminService(ApiService):
         jobs: AdminJobs,
         audit_log: AuditLog,
         invoke_worker: InvokeWorker = nobody,
-        default_tenant: str = "default",
+        default_tenant: str = DEFAULT_TENANT,
     ) -> None:
         super().__init__(runtime, definitions)
         self.jobs = jobs

@@ -118,6 +118,12 @@ def own_variables(app: App, function: str, environment: Mapping[str, str]) -> di
     return found
 
 
+def own_defaults(app: App) -> dict[str, Any]:
+    """The defaults that the app's template gives to parameters, its own and the bundle's. Raises TemplateInvalid."""
+    own = read_template(app.template) if app.template.exists() else {}
+    return {name: given["Default"] for name, given in own.get("Parameters", {}).items() if "Default" in given}
+
+
 def artifact_names() -> tuple[str, ...]:
     """The functions of the bundle."""
     return ("IngressFunction", "WorkerFunction", "ConsumerFunction", "AdminFunction", "AuthoriserFunction")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from millrace.model.queue_spec import BODY_DAYS
+from millrace.model.queue_spec import BODY_DAYS, DEFAULT_TENANT
 
 
 class SettingMissing(Exception):
@@ -26,7 +26,7 @@ class Settings:
     dead_letter_table: str
     body_bucket: str
     definitions: str = ""  #: path of the compiled definitions
-    default_tenant: str = "default"  #: whose queues are meant where a call names no tenant
+    default_tenant: str = DEFAULT_TENANT  #: whose queues are meant where a call names no tenant
     log_history: bool = False  #: whether what happens to messages is recorded, for `millrace check-history`
     body_days: int = BODY_DAYS  #: days for which the bucket keeps large bodies
 
@@ -43,7 +43,7 @@ class Settings:
             need("DEAD_LETTER_TABLE", "the name of the dead-letter table"),
             need("BODY_BUCKET", "the bucket of large bodies"),
             need("DEFINITIONS", "the path of the compiled queue definitions"),
-            environment.get("DEFAULT_TENANT") or "default",
+            environment.get("DEFAULT_TENANT") or DEFAULT_TENANT,
             environment.get("LOG_HISTORY") == "1",
             int(environment.get("BODY_DAYS") or BODY_DAYS),
         )

@@ -51,6 +51,8 @@ def bulk_command(queue: str, source: Path, options: tuple[str, ...]) -> None:
     command += ["--definitions", str(definitions), "--format", _format(source, options)]
     if "--report" not in options:
         command += ["--report", str(local.home / "bulk")]
+    if "--tenant" not in options:
+        command += ["--tenant", table.default_tenant]
     command += [*_places(table), *options]
     raise SystemExit(subprocess.run(command, env=_environment(table), check=False).returncode)
 

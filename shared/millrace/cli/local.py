@@ -12,6 +12,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from millrace.model.queue_spec import DEFAULT_TENANT
+
 FOLDER, URL, TOKEN, TABLE, SECRETS = ".local", "url", "token", "table.json", "secrets.json"
 
 
@@ -27,6 +29,7 @@ class LocalTable:
     dead_letters: str = ""  #: the dead-letter table; empty where an older stack wrote the file
     bucket: str = ""  #: of large bodies
     s3_endpoint_url: str = ""
+    default_tenant: str = DEFAULT_TENANT
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import click
 from millrace.cli.connection import CliError, Exit, output_option
 from millrace.cli.local import find_local
 from millrace.cli.printing import print_facts, print_json, print_table
+from millrace.model.queue_spec import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from millrace.model.tokens import Token, Tokens
@@ -67,14 +68,32 @@ def _store(table: str | None) -> Tokens:
     return DynamoTokens(client, kept.name)
 
 
+TENANT_HELP = "May be repeated; * for all. By default MILLRACE_TENANT, else the local stack's default tenant."
+
+
+def _default_tenant() -> str:
+    """The local stack's; nothing tells that of a deployment, so there it is the template's own default."""
+    elsewhere = click.get_current_context().params.get("table")
+    local = None if elsewhere else find_local()
+    kept = local.table if local else None
+    return kept.default_tenant if kept else DEFAULT_TENANT
+
+
 @tokens.command("create")
 @click.argument("name")
 @click.option("-s", "--scope", "scopes", multiple=True, required=True, type=click.Choice(SCOPES))
-@click.option("-t", "--tenant", "tenants", multiple=True, default=("default",), show_default=True, help="* for all.")
+@click.option("-t", "--tenant", "tenants", multiple=True, envvar="MILLRACE_TENANT", help=TENANT_HELP)
+@click.option("-q", "--queue", "queues", multiple=True, help="Only this queue; may be repeated. By default every one.")
 @click.option("--days", type=click.FloatRange(0, min_open=True), help="Days until it expires; by default never.")
 @_on_table
 def create_command(
-    store: Tokens, name: str, scopes: tuple[str, ...], tenants: tuple[str, ...], days: float | None, output: str
+    store: Tokens,
+    name: str,
+    scopes: tuple[str, ...],
+    tenants: tuple[str, ...],
+    queues: tuple[str, ...],
+    days: float | None,
+    output: str,
 ) -> None:
     """Create a token. Its text is shown only once."""
     from millrace.model.clock import DAY, system_clock
@@ -87,9 +106,10 @@ def create_command(
             store,
             name=name,
             scopes=[Scope(scope) for scope in scopes],
-            tenants=tenants,
+            tenants=tenants or (_default_tenant(),),
             clock=system_clock,
             expires_at=expires_at,
+            queues=queues,
         )
     except InvalidRequest as error:
         raise click.ClickException(str(error)) from error
@@ -102,7 +122,7 @@ def create_command(
 def list_command(store: Tokens, output: str) -> None:
     """List tokens, without their secrets."""
     rows = [_shown(token) for token in store.list_tokens()]
-    columns = ("id", "name", "scopes", "tenants", "created_at", "expires_at", "revoked_at")
+    columns = ("id", "name", "scopes", "tenants", "queues", "created_at", "expires_at", "revoked_at")
     print_json(rows) if output == "json" else print_table(columns, rows)
 
 
@@ -130,6 +150,7 @@ def _shown(token: Token) -> dict[str, Any]:
         "name": token.name,
         "scopes": sorted(token.scopes),
         "tenants": list(token.tenants),
+        "queues": list(token.queues) or ["*"],
         "created_at": rfc3339(token.created_at),
         "expires_at": rfc3339(token.expires_at),
         "revoked_at": rfc3339(token.revoked_at),

@@ -22,7 +22,6 @@ CORRELATION_HEADER = "x-correlation-id"
 #: Names the tenant for tokens that reach several.
 TENANT_PARAMETER = "tenant_id"
 TENANT_NAME = Text(48, 1, r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}", meaning="The tenant, for tokens that reach several.")
-DEFAULT_TENANT = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,7 @@ class Principal:
     name: str = ""
     scopes: frozenset[str] = frozenset()
     tenants: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()  #: none named: every one
 
     @classmethod
     def of(cls, event: GatewayEvent) -> Principal:
@@ -46,6 +46,7 @@ class Principal:
             str(context.get("name") or token_id),
             frozenset(str(context.get("scopes") or "").split()),
             tuple(str(context.get("tenants") or "").split()),
+            tuple(str(context.get("queues") or "").split()),
         )
 
     def require(self, scopes: tuple[Scope, ...]) -> None:
@@ -53,10 +54,18 @@ class Principal:
         if not self.scopes.intersection(scopes):
             raise Forbidden(f"scope {' or '.join(scopes)}")
 
-    def tenant(self, wanted: str | None) -> str:
-        """The tenant that a request is about: the one it names, else the token's only one, else `default`."""
+    def reaches(self, queue: str) -> bool:
+        return not self.queues or queue in self.queues
+
+    def require_queue(self, queue: str | None) -> None:
+        """Raises Forbidden where the token is limited to other queues; None is what belongs to no single one."""
+        if self.queues and queue not in self.queues:
+            raise Forbidden("another queue" if queue is not None else "every queue")
+
+    def tenant(self, wanted: str | None, default: str) -> str:
+        """The tenant that a request is about: the one it names, else the token's only one, else the deployment's."""
         if wanted is None:
-            wanted = self.tenants[0] if len(self.tenants) == 1 and self.tenants[0] != ANY_TENANT else DEFAULT_TENANT
+            wanted = self.tenants[0] if len(self.tenants) == 1 and self.tenants[0] != ANY_TENANT else default
         if wanted not in self.tenants and ANY_TENANT not in self.tenants:
             raise Forbidden("another tenant")
         return wanted

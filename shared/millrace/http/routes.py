@@ -29,6 +29,7 @@ from millrace.http.request import (
 )
 from millrace.http.response import HttpResponse, refusal
 from millrace.model.errors import InvalidField, MillraceError, NotFound
+from millrace.model.queue_spec import DEFAULT_TENANT
 from millrace.model.tokens import Scope
 
 S = TypeVar("S")
@@ -58,6 +59,7 @@ class Route(Generic[S]):
     replies: Mapping[int, RouteReply]
     scopes: tuple[Scope, ...]  #: one of them is needed; none: open to everybody
     body: Record | None = None
+    filters_queues: bool = False  #: it names no queue, and shows only those that the token reaches
     takes_bytes: bool = False  #: the body is not JSON but any bytes
     query: Mapping[str, Kind] = field(default_factory=dict)
     headers: Mapping[str, Kind] = field(default_factory=dict)
@@ -67,16 +69,19 @@ class Route(Generic[S]):
 class Api(Generic[S]):
     """Routes at work: an event in, an answer out, whatever happens in between."""
 
-    def __init__(self, service: S, routes: Sequence[Route[S]]) -> None:
+    def __init__(self, service: S, routes: Sequence[Route[S]], default_tenant: str = DEFAULT_TENANT) -> None:
         self.service = service
         self.routes = tuple(routes)
+        self.default_tenant = default_tenant
 
     def handle(self, event: GatewayEvent) -> dict[str, Any]:
         """Answer an API Gateway event. Nothing raised in a handler gets past this; what is not ours shows nothing."""
         correlation_id = correlation_of(event)
         try:
             route, parameters = find(self.routes, method_of(event), path_of(event))
-            response = route.handle(self.service, checked(route, parameters, event, correlation_id))
+            response = route.handle(
+                self.service, checked(route, parameters, event, correlation_id, self.default_tenant)
+            )
         except MillraceError as error:
             response = refusal(error, correlation_id)
         except Exception as error:
@@ -100,14 +105,18 @@ def find(routes: Sequence[Route[S]], method: str, path: str) -> tuple[Route[S], 
     raise MethodNotAllowed(method, tuple(sorted({route.method for route, _ in matches})))
 
 
-def checked(route: Route[Any], parameters: Mapping[str, str], event: GatewayEvent, correlation_id: str) -> ApiRequest:
+def checked(
+    route: Route[Any], parameters: Mapping[str, str], event: GatewayEvent, correlation_id: str, default_tenant: str
+) -> ApiRequest:
     """Read every part of a request by its declaration. Raises Unauthorised, Forbidden, InvalidRequest."""
     principal, tenant, query = Principal(), "", dict[str, str]()
     if route.scopes:
         principal, query = Principal.of(event), query_of(event)
         principal.require(route.scopes)
+        if not route.filters_queues:
+            principal.require_queue(parameters.get("queue"))
         named = query.pop(TENANT_PARAMETER, None)
-        tenant = principal.tenant(None if named is None else TENANT_NAME.read(TENANT_PARAMETER, named))
+        tenant = principal.tenant(None if named is None else TENANT_NAME.read(TENANT_PARAMETER, named), default_tenant)
     for name in query:
         if name not in route.query:
             raise InvalidField(name[:80], "is unknown here", ", ".join((*route.query, TENANT_PARAMETER)))

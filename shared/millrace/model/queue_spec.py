@@ -11,6 +11,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
+#: Whose queues are meant where nobody says; a deployment may name another (`DefaultTenant`).
+DEFAULT_TENANT = "default"
+#: Also of a webhook and of an app.
+QUEUE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}", re.ASCII)
+#: Webhooks lie below this; so no tenant is called so.
+HOOK_PREFIX = "hook"
 QUEUE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 #: Names for priorities; a number from 0 to 9999 serves as well. Higher runs first.
 PRIORITIES = {"low": 0, "normal": 50, "high": 100, "critical": 200}

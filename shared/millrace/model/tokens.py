@@ -18,7 +18,7 @@ from typing import Protocol
 
 from millrace.model.clock import Clock, Entropy, system_entropy
 from millrace.model.errors import InvalidField, NotFound
-from millrace.model.queue_spec import TENANT
+from millrace.model.queue_spec import QUEUE_NAME, TENANT
 
 PREFIX = "mrt"
 ANY_TENANT = "*"
@@ -49,6 +49,7 @@ class Token:
     created_at: int
     expires_at: int = 0  #: 0: never
     revoked_at: int = 0
+    queues: tuple[str, ...] = ()  #: those that it reaches; none named: every one
 
     def counts(self, now: int) -> bool:
         expired = self.expires_at and self.expires_at <= now
@@ -78,6 +79,7 @@ def issue(
     tenants: Iterable[str],
     clock: Clock,
     expires_at: int = 0,
+    queues: Iterable[str] = (),
     entropy: Entropy = system_entropy,
 ) -> tuple[Token, str]:
     """Make a token: what is stored, and the text to hand over, which is shown this once."""
@@ -86,11 +88,14 @@ def issue(
         raise InvalidField("scopes", "none is given", ", ".join(Scope))
     if not reach or not all(tenant == ANY_TENANT or TENANT.fullmatch(tenant) for tenant in reach):
         raise InvalidField("tenants", f"{list(reach)[:5]!r} do not fit", "names of tenants, or * for every one")
+    limited = tuple(dict.fromkeys(queues))
+    if not all(QUEUE_NAME.fullmatch(queue) for queue in limited):
+        raise InvalidField("queues", f"{list(limited)[:5]!r} do not fit", "names of queues; none for every one")
     if not 1 <= len(name.encode()) <= NAME_BYTES or not name.isprintable():
         raise InvalidField("name", f"{name[:40]!r} does not fit", f"1 to {NAME_BYTES} bytes")
     secret = urlsafe_b64encode(entropy(32)).rstrip(b"=").decode()
     token_id = b32encode(entropy(10)).decode().lower()
-    token = Token(token_id, name, _digest(secret), granted, reach, clock(), expires_at)
+    token = Token(token_id, name, _digest(secret), granted, reach, clock(), expires_at, queues=limited)
     tokens.put_token(token)
     return token, f"{PREFIX}_{token_id}_{secret}"
 

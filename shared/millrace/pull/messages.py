@@ -40,7 +40,9 @@ from millrace.pull.timeline import MOMENT, timeline
 
 def list_queues(service: PullService, request: ApiRequest) -> HttpResponse:
     """Every queue that messages can be sent to or taken from."""
-    queues = [service.queue(request.tenant, name) for name in service.definitions.queues]
+    queues = [
+        service.queue(request.tenant, name) for name in filter(request.principal.reaches, service.definitions.queues)
+    ]
     return HttpResponse(200, {"queues": [_show_queue(service, queue) for queue in queues]})
 
 
@@ -144,7 +146,8 @@ _PATH = "/v1/queues/{queue}"
 _READ = (Scope.READ,)
 ROUTES: tuple[Route[PullService], ...] = (
     Route("GET", "/v1/queues", "list_queues", "queues", "List the queues.", list_queues,
-          {200: RouteReply("Every queue.", record("Queues", {"queues": list_of(_QUEUE)}))}, _READ),
+          {200: RouteReply("Every queue.", record("Queues", {"queues": list_of(_QUEUE)}))}, _READ,
+          filters_queues=True),
     Route("GET", _PATH, "show_queue", "queues", "Show one queue.", show_queue,
           {200: RouteReply("The queue.", _QUEUE)}, _READ, refuses=_UNKNOWN),
     Route("GET", f"{_PATH}/messages/{{message_id}}", "show_message", "messages",

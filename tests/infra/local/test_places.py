@@ -6,6 +6,7 @@ from pathlib import Path
 
 from infra.local.places import Places
 from infra.local.template import Template
+from millrace.cli.local import LocalStack
 from tests.app.apps import make
 
 OWN = """
@@ -22,3 +23,18 @@ def test_the_apps_variables_reach_its_function_and_replace_nothing_local(tmp_pat
     assert (worker["SHOP"], worker["BULK"], "SHOP" in admin) == ("corner", "1", False)
     assert worker["WEBHOOK_SECRETS"] == f"file:{tmp_path / '.local' / 'secrets.json'}"
     assert worker["QUEUE_TABLE"] == admin["QUEUE_TABLE"] == "millrace-queue"
+
+
+def test_the_default_tenant_of_an_app_reaches_every_function_and_the_command_line(tmp_path: Path) -> None:
+    template = Template.read()
+    app = make(tmp_path, {"template.yaml": "Parameters: { DefaultTenant: { Default: mill } }"})
+    places = Places(app, tmp_path / ".local", "http://d", "http://s")
+    for name, function in template.functions().items():
+        assert places.environment(function, template, in_process=True)["DEFAULT_TENANT"] == "mill", name
+    places.home.mkdir()
+    places.publish("http://api")
+    table = LocalStack(places.home).table
+    assert table is not None
+    assert table.default_tenant == "mill"
+    bare = Places(make(tmp_path / "bare", {}), tmp_path / ".local", "http://d", "http://s", {"DEFAULT_TENANT": "ours"})
+    assert bare.default_tenant == "ours"

@@ -19,11 +19,13 @@ from millrace.openapi import V1_ROUTES
 #: Everybody who might ask, in the order of the columns.
 NOBODY, MALFORMED, UNKNOWN = "no token", "malformed", "unknown"
 EXPIRED, REVOKED = "expired", "revoked"
-WRONG_SCOPE, WRONG_TENANT, STRANGER, RIGHT = "wrong scope", "wrong tenant", "stranger", "right"
-ASKERS = (NOBODY, MALFORMED, UNKNOWN, EXPIRED, REVOKED, WRONG_SCOPE, WRONG_TENANT, STRANGER, RIGHT)
+WRONG_SCOPE, WRONG_TENANT, WRONG_QUEUE = "wrong scope", "wrong tenant", "wrong queue"
+STRANGER, RIGHT = "stranger", "right"
+ASKERS = (NOBODY, MALFORMED, UNKNOWN, EXPIRED, REVOKED, WRONG_SCOPE, WRONG_TENANT, WRONG_QUEUE, STRANGER, RIGHT)
 MEANING = {
     WRONG_SCOPE: "every scope but the one that is needed",
     WRONG_TENANT: "a token of another tenant that names this one",
+    WRONG_QUEUE: "a token of this tenant that is limited to another queue",
     STRANGER: "the same token without naming a tenant: it asks its own tenant for this one's things",
 }
 
@@ -113,7 +115,9 @@ def expected(route: Route[Any]) -> dict[str, int]:
     if not route.scopes:
         return dict.fromkeys(ASKERS, row.right)
     refused = {NOBODY: 401, **dict.fromkeys((MALFORMED, UNKNOWN, EXPIRED, REVOKED, WRONG_SCOPE, WRONG_TENANT), 403)}
-    return {**refused, STRANGER: row.stranger, RIGHT: row.right}
+    # A list shows it the queues that it reaches, and the audit log only one that it names.
+    wrong_queue = row.right if route.filters_queues and route.name != "list_audit_events" else 403
+    return {**refused, WRONG_QUEUE: wrong_queue, STRANGER: row.stranger, RIGHT: row.right}
 
 
 def expected_of_hook(key: str) -> dict[str, int]:

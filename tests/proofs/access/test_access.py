@@ -46,6 +46,7 @@ from tests.proofs.access.matrix import (
     ROWS,
     STRANGER,
     UNKNOWN,
+    WRONG_QUEUE,
     WRONG_SCOPE,
     WRONG_TENANT,
     expected,
@@ -85,8 +86,9 @@ class Deployment:
         scopes = [scope for scope in Scope if asker != WRONG_SCOPE or scope not in needed]
         tenant = ELSEWHERE if asker in (WRONG_TENANT, STRANGER) else HERE
         ends = system_clock() - 1 if asker == EXPIRED else 0
+        queues = ["Wide"] if asker == WRONG_QUEUE else []
         token, text = issue(
-            self.tokens, name=asker, scopes=scopes, tenants=[tenant], clock=system_clock, expires_at=ends
+            self.tokens, name=asker, scopes=scopes, tenants=[tenant], clock=system_clock, expires_at=ends, queues=queues
         )
         if asker == REVOKED:
             revoke(self.tokens, token.id, system_clock())
@@ -177,11 +179,12 @@ def test_a_route_opens_to_the_right_token_and_to_no_other(route: Route[Any], dep
             headers=_filled(row.headers, things),
         )
         answered[asker] = response.status
-        if asker == STRANGER and response.status < 400:
+        if asker in (STRANGER, WRONG_QUEUE) and response.status < 400 and route.scopes:
             seen = response.body.decode()
             assert things["message_id"] not in seen, "a stranger sees it"
             assert '{"status":200' not in seen, "a stranger finished it in a batch"
-        if response.status >= 400 and asker in (WRONG_SCOPE, WRONG_TENANT):
+            assert asker != WRONG_QUEUE or '"Jobs"' not in seen, "it sees another queue"
+        if response.status >= 400 and asker in (WRONG_SCOPE, WRONG_TENANT, WRONG_QUEUE):
             assert response.headers["Content-Type"] == "application/problem+json"
     assert answered == expected(route)
 

@@ -39,6 +39,8 @@ class DynamoTokens:
             "expires": {"N": str(token.expires_at)},
             "revoked": {"N": str(token.revoked_at)},
         }
+        if token.queues:  # a set of DynamoDB cannot be empty
+            item["queues"] = {"SS": list(token.queues)}
         if token.expires_at:
             item["ttl"] = {"N": str(token.expires_at // 1000 + KEEP_SECONDS)}
         self._calls.send("put_item", TableName=self._table, Item=item)
@@ -79,6 +81,7 @@ def _token_of(item: Mapping[str, Any]) -> Token:
         created_at=int(item["created"]["N"]),
         expires_at=int(item["expires"]["N"]),
         revoked_at=int(item["revoked"]["N"]),
+        queues=tuple(item["queues"]["SS"]) if "queues" in item else (),
     )
 
 
