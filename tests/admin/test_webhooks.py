@@ -29,6 +29,9 @@ SOURCE = b"""app Shop {
 """
 
 
+_TENANTS_OWN = {"source": "env", "name": "TENANTS_KEY", "valid_from": None, "valid_until": None}
+
+
 @pytest.fixture
 def shop(service: AdminService) -> AdminService:
     compiled = compile_files([("shop.millrace", SOURCE)])
@@ -54,10 +57,14 @@ def test_each_is_listed_with_its_way_in_and_out(call: Caller, shop: AdminService
     assert (found["Ping"]["verified_by"], found["Ping"]["command"]) == ("none", "Shop.Ping")
     assert (found["Own"]["verified_by"], found["Own"]["secrets"]) == ("hmac", ["OWN_KEY"])
     shop.default_tenant = "another"
-    assert call.ok("GET", "/admin/webhooks")["webhooks"][0]["path"] == f"/hook/{call.tenant}/Own"
+    assert call.ok("GET", "/admin/webhooks")["webhooks"] == [], "a tenant that is not declared has none"
+    shop.definitions._tenants[call.tenant] = {"Own": [_TENANTS_OWN]}
+    (own,) = call.ok("GET", "/admin/webhooks")["webhooks"]
+    assert (own["path"], own["secrets"]) == (f"/hook/{call.tenant}/Own", ["TENANTS_KEY"])
 
 
 def test_one_that_cannot_verify_says_why_for_an_hour(call: Caller, shop: AdminService, clock: Clock) -> None:
+    shop.default_tenant = call.tenant
     now, store = clock(), shop.runtime.store
     store.put_webhook_problem(WebhookProblem("Shopfront", "SHOPFRONT_SIGNING_KEY is not set", now - 5_000, now))
 

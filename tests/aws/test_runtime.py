@@ -60,7 +60,11 @@ def test_a_request_is_repeated_up_to_the_deadline_that_was_given() -> None:
 def test_a_queue_that_outlives_its_large_bodies_is_an_error_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    compiled = {"queues": {"Jobs": defined("Jobs", retention={"max_age_seconds": 50 * 86_400})}, "webhooks": {}}
+    compiled = {
+        "queues": {"Jobs": defined("Jobs", retention={"max_age_seconds": 50 * 86_400})},
+        "webhooks": {},
+        "tenants": {},
+    }
     path = tmp_path / "definitions.json"
     path.write_text(json.dumps({"format": 1, **compiled}))
     needed = {"QUEUE_TABLE": "q", "DEAD_LETTER_TABLE": "d", "BODY_BUCKET": "b", "DEFINITIONS": str(path)}

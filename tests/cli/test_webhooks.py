@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from millrace.cli.connection import Exit
 from millrace.model.clock import system_clock
+from millrace.model.queue_spec import DEFAULT_TENANT
+from millrace.model.tokens import Scope
 from millrace.model.webhook_problems import WebhookProblem
 from millrace.stores.dynamodb.store import DynamoStore
 from tests.cli.terminal import Terminal
+from tests.pull.stack import Stack
 
 
 @pytest.fixture
@@ -22,16 +26,18 @@ def troubled(dynamo_store: DynamoStore) -> Iterator[str]:
     dynamo_store.delete_webhook_problem("Sales")
 
 
-def test_a_webhook_is_listed_with_its_address_and_secret(terminals: tuple[Terminal, Terminal], tenant: str) -> None:
-    producer, _ = terminals
-    (found,) = producer.json("webhooks")
-    assert (found["name"], found["path"], found["problem"]) == ("Sales", f"/hook/{tenant}/Sales", None)
-    assert b"SALES_KEY" in producer.run("webhooks").stdout
+@pytest.fixture
+def operator(stack: Stack, tmp_path: Path) -> Terminal:
+    return Terminal(stack, stack.token(DEFAULT_TENANT, Scope.READ), tmp_path)
 
 
-def test_one_that_cannot_verify_fails_the_command_and_says_why(
-    terminals: tuple[Terminal, Terminal], troubled: str
-) -> None:
-    failed = terminals[0].run("webhooks", exit_code=Exit.FAILED)
+def test_a_webhook_is_listed_with_its_address_and_secret(operator: Terminal) -> None:
+    (found,) = operator.json("webhooks")
+    assert (found["name"], found["path"], found["problem"]) == ("Sales", "/hook/Sales", None)
+    assert b"SALES_KEY" in operator.run("webhooks").stdout
+
+
+def test_one_that_cannot_verify_fails_the_command_and_says_why(operator: Terminal, troubled: str) -> None:
+    failed = operator.run("webhooks", exit_code=Exit.FAILED)
     assert b"cannot verify" in failed.stdout
     assert f"{troubled} cannot verify: SALES_KEY is not set (since ".encode() in failed.stderr

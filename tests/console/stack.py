@@ -57,6 +57,7 @@ DEFINITIONS = Definitions(
             "NightlyReports": _queue("NightlyReports", "Reporting"),
         },
         "webhooks": {},
+        "tenants": {},
     }
 )
 

@@ -40,6 +40,7 @@ WEBHOOKS = {
         "public_url": None,
         "tolerance_seconds": None,
         "verify_token": None,
+        "tenants": "own",
     }
 }
 
@@ -61,7 +62,7 @@ class Stack:
 def running(engine_url: str, tables: TableNames, folder: Path) -> Iterator[Stack]:
     """The consumer, the admin function and the authoriser behind a gateway, as the local stack runs them."""
     definitions = folder / "definitions.json"
-    definitions.write_text(json.dumps({"format": 1, "queues": QUEUES, "webhooks": WEBHOOKS}))
+    definitions.write_text(json.dumps({"format": 1, "queues": QUEUES, "webhooks": WEBHOOKS, "tenants": {}}))
     environment = {
         "AWS_ENDPOINT_URL_DYNAMODB": engine_url,
         "QUEUE_TABLE": tables.queue,

@@ -20,7 +20,13 @@ from tests.signatures.cases import secret_of, signer_of
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OLD_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
-ENVIRONMENT = {"HOOK_SECRET": SECRET, "HOOK_SECRET_OLD": OLD_SECRET, "META_TOKEN": "mill-race-token"}
+ACME_SECRET = "whsec_dGhlIHRlbmFudCdzIG93biBzZWNyZXQh"
+ENVIRONMENT = {
+    "HOOK_SECRET": SECRET,
+    "HOOK_SECRET_OLD": OLD_SECRET,
+    "ACME_SECRET": ACME_SECRET,
+    "META_TOKEN": "mill-race-token",
+}
 #: Content types that an HTTP API hands over as text; every other body comes in base64.
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javascript")
 DOMAIN = "hooks.example.com"

@@ -13,7 +13,7 @@ from millrace.engine.claim import claim
 from millrace.engine.finish import RunFailure, ack, reject
 from millrace.engine.status import MessageStatus, status
 from millrace.model.errors import StoreUnavailable
-from tests.webhooks.gate import OLD_SECRET, Gate, signed, v1, v2, with_headers
+from tests.webhooks.gate import ACME_SECRET, OLD_SECRET, Gate, signed, v1, v2, with_headers
 
 INCIDENT = b'{"incident": {"id": "PGR0VU2", "title": "Head race low"},  "event": {"id": "e-1"}}'
 GITHUB = {"x-github-event": "push", "x-github-delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0958"}
@@ -162,11 +162,10 @@ def test_odd_key_of_a_message_is_no_reason_to_lose_it(gate: Gate, name: str) -> 
 
 
 def test_tenant_in_the_path_has_queues_of_its_own(gate: Gate) -> None:
-    other = f"{gate.ingress.default_tenant}-other"
     mine = gate.send("PagerDuty", INCIDENT)
-    theirs = gate.send("PagerDuty", INCIDENT, path=f"/hook/{other}/PagerDuty")
+    theirs = gate.send("PagerDuty", INCIDENT, path="/hook/acme/PagerDuty", secret=ACME_SECRET)
     assert mine.json["message_id"] != theirs.json["message_id"]
-    assert status(gate.queue("Incidents", other), theirs.json["message_id"]).status is MessageStatus.READY
+    assert status(gate.queue("Incidents", "acme"), theirs.json["message_id"]).status is MessageStatus.READY
     assert len(claim(gate.queue("Incidents"), owner="w", limit=10).claims) == 1
 
 

@@ -52,6 +52,8 @@ def gate(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Gate:
     """The shipped application, and the webhooks of the tests for what it does not use."""
     compiled = json.loads((ROOT / "infra" / "definitions.json").read_text("utf-8"))
     merged = {part: {**endpoints()[part], **compiled[part]} for part in ("queues", "webhooks")}
+    # A tenant of the events, with the webhook's own secret.
+    merged["tenants"] = {"mill": {"PagerDutyAlert": compiled["webhooks"]["PagerDutyAlert"]["secrets"]}}
     secrets = SecretSource(bench.clock, environ=SECRETS)
     bench.clock.now = 1_772_442_847_250
     return Gate(Ingress(Definitions(merged), bench.runtime, secrets, default_tenant=bench.tenant), monkeypatch)

@@ -96,7 +96,7 @@ def stream_engine() -> Iterator[str]:
 
 
 @pytest.fixture
-def stack(stream_engine: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+def stack(stream_engine: str, tenant: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     settings = {
         "QUEUE_TABLE": NAMES.queue,
         "DEAD_LETTER_TABLE": NAMES.dead_letters,
@@ -105,6 +105,7 @@ def stack(stream_engine: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack
         "AWS_ENDPOINT_URL_DYNAMODB": stream_engine,
         "AWS_REGION": REGION,
         "COMMANDS": "tests.worker.bundle",
+        "DEFAULT_TENANT": tenant,
         "PAGERDUTY_WEBHOOK_SECRET": SECRET,
         "POWERTOOLS_METRICS_NAMESPACE": "Millrace",
     }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+
 from millrace.admin.service import AdminService
 from millrace.definitions import WebhookDefinition
 from millrace.http.fields import rfc3339
@@ -9,19 +12,26 @@ from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse
 from millrace.http.routes import Route, RouteReply
 from millrace.http.schemas import JsonObject, list_of, or_null, record, text, time
+from millrace.model.errors import NotFound
 from millrace.model.tokens import Scope
 from millrace.model.webhook_problems import WebhookProblem
 
 
 def list_webhooks(service: AdminService, request: ApiRequest) -> HttpResponse:
-    """Every webhook of the definitions, with its newest problem: one query."""
+    """Every webhook that is open to the tenant, with its newest problem: one query."""
     now = service.runtime.clock()
     kept = service.runtime.store.read_webhook_problems()
     problems = {found.webhook: found for found in kept if found.counts_at(now)}
     whose = "" if request.tenant == service.default_tenant else f"{request.tenant}/"
-    webhooks = map(service.definitions.webhook, sorted(service.definitions.webhooks))
-    shown = [_show(webhook, whose, problems.get(webhook.name)) for webhook in webhooks]
-    return HttpResponse(200, {"webhooks": shown})
+    shown = [_show(webhook, whose, problems.get(webhook.name)) for webhook in _open_to(service, request.tenant)]
+    reached = [hook for hook in shown if request.principal.reaches(hook["queue"] or "")]
+    return HttpResponse(200, {"webhooks": reached})
+
+
+def _open_to(service: AdminService, tenant: str) -> Iterator[WebhookDefinition]:
+    for name in sorted(service.definitions.webhooks):
+        with suppress(NotFound):
+            yield service.definitions.webhook_of(tenant, name, is_default=tenant == service.default_tenant)
 
 
 def _show(webhook: WebhookDefinition, whose: str, found: WebhookProblem | None) -> JsonObject:
@@ -61,5 +71,6 @@ _WEBHOOK = record(
 ROUTES: tuple[Route[AdminService], ...] = (
     Route("GET", "/admin/webhooks", "list_webhooks", "operations",
           "List the webhooks: address, queue, how each verifies, and why one cannot.", list_webhooks,
-          {200: RouteReply("Every webhook.", record("Webhooks", {"webhooks": list_of(_WEBHOOK)}))}, (Scope.READ,)),
+          {200: RouteReply("Every webhook.", record("Webhooks", {"webhooks": list_of(_WEBHOOK)}))}, (Scope.READ,),
+          filters_queues=True),
 )  # fmt: skip

@@ -16,10 +16,11 @@ SECRETS = "secrets.json"
 
 
 def secret_names(definitions: Path) -> set[str]:
-    """Every `secret_env` of compiled definitions."""
+    """Every `secret_env` of compiled definitions, those of tenants too."""
     compiled = json.loads(definitions.read_text("utf-8"))
-    hooks = compiled["webhooks"].values()
-    return {secret["name"] for hook in hooks for secret in hook["secrets"] if secret["source"] == "env"}
+    listed = [hook["secrets"] for hook in compiled["webhooks"].values()]
+    listed += [secrets for tenant in compiled["tenants"].values() for secrets in tenant.values()]
+    return {secret["name"] for secrets in listed for secret in secrets if secret["source"] == "env"}
 
 
 def stack_of(app: App, stage: str) -> str:

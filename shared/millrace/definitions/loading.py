@@ -7,7 +7,8 @@ asked for, so a function pays for the queues it serves and no others.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from millrace.definitions.model import (
     SecretReference,
     Target,
     TargetKind,
+    TenantPaths,
     WebhookDefinition,
 )
 from millrace.definitions.spelling import parse_time
@@ -38,6 +40,7 @@ class Definitions:
     def __init__(self, compiled: Mapping[str, Any]) -> None:
         self._queues: dict[str, Any] = compiled["queues"]
         self._webhooks: dict[str, Any] = compiled["webhooks"]
+        self._tenants: dict[str, Any] = compiled["tenants"]
         self._built_queues: dict[str, QueueDefinition] = {}
         self._built_webhooks: dict[str, WebhookDefinition] = {}
 
@@ -48,6 +51,11 @@ class Definitions:
     @property
     def webhooks(self) -> tuple[str, ...]:
         return tuple(self._webhooks)
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """Those that are declared; the default tenant needs no declaration."""
+        return tuple(self._tenants)
 
     def queues_that_outlive_bodies(self, body_days: int) -> dict[str, int]:
         """Queues that need large bodies for longer than the bucket keeps them, each with the days that it needs."""
@@ -76,6 +84,22 @@ class Definitions:
             built = self._built_webhooks[name] = _build(name, self._webhooks[name], read_webhook)
         return built
 
+    def webhook_of(self, tenant: str, name: str, *, is_default: bool = False) -> WebhookDefinition:
+        """A webhook as it is open to a tenant: with the tenant's own secrets, where it has some.
+
+        Raises NotFound for a tenant that is neither the default one nor declared, and for a declared one without a
+        secret of its own where the webhook does not share.
+        """
+        webhook = self.webhook(name)
+        if not is_default and tenant not in self._tenants:
+            raise NotFound("tenant", tenant)
+        own = _build(name, self._tenants.get(tenant, {}).get(name, ()), _read_secrets)
+        if own:
+            return replace(webhook, secrets=own)
+        if not is_default and webhook.tenants is not TenantPaths.SHARED:
+            raise NotFound("webhook", name)
+        return webhook
+
 
 def load(source: PathLike[str] | str | bytes) -> Definitions:
     """Definitions from a file's path or from its bytes. Raises InvalidDefinitions, or OSError for the file."""
@@ -84,11 +108,11 @@ def load(source: PathLike[str] | str | bytes) -> Definitions:
     except (ValueError, RecursionError) as exc:
         raise InvalidDefinitions("not JSON") from exc
     match compiled:
-        case {"format": 1, "queues": dict(), "webhooks": dict()}:
+        case {"format": 1, "queues": dict(), "webhooks": dict(), "tenants": dict()}:
             return Definitions(compiled)
         case {"format": found} if found != FORMAT:
             raise InvalidDefinitions(f"format {str(found)[:20]}, this library reads {FORMAT}")
-    raise InvalidDefinitions("no queues and webhooks")
+    raise InvalidDefinitions("no queues, webhooks and tenants")
 
 
 def _read(path: PathLike[str] | str) -> bytes:
@@ -162,14 +186,19 @@ def read_webhook(name: str, written: Mapping[str, Any]) -> WebhookDefinition:
         app=written["app"],
         provider=written["provider"],
         hmac=None if hmac is None else HmacSettings(**hmac),
-        secrets=tuple(_read_secret(secret) for secret in written["secrets"]),
+        secrets=_read_secrets(name, written["secrets"]),
         queue=written["queue"],
         target=None if target is None else _read_target(target, message_type),
         message_type=message_type,
         public_url=written["public_url"],
         tolerance_seconds=written["tolerance_seconds"],
         verify_token=None if written["verify_token"] is None else _read_secret(written["verify_token"]),
+        tenants=TenantPaths(written["tenants"]),
     )
+
+
+def _read_secrets(_name: str, written: Sequence[Mapping[str, Any]]) -> tuple[SecretReference, ...]:
+    return tuple(map(_read_secret, written))
 
 
 def _read_secret(written: Mapping[str, Any]) -> SecretReference:

@@ -143,6 +143,13 @@ class HmacSettings:
     overload_status: int | None = None
 
 
+class TenantPaths(StrEnum):
+    """Which declared tenants may stand in a webhook's path."""
+
+    OWN = "own"  #: those that have a secret of their own for it
+    SHARED = "shared"  #: the others too: whoever holds the common secret can send to each of them
+
+
 @dataclass(frozen=True, slots=True)
 class WebhookDefinition:
     """One way in: how a call is verified, and where its message goes."""
@@ -158,6 +165,7 @@ class WebhookDefinition:
     public_url: str | None = None  #: the address that the provider signs (Twilio, Square)
     tolerance_seconds: int | None = None  #: of a preset; None keeps the provider's
     verify_token: SecretReference | None = None  #: what a handshake must repeat (Meta)
+    tenants: TenantPaths = TenantPaths.OWN
 
     @property
     def verified(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.engine.queue import Runtime
 from millrace.model.errors import BodyTooLarge, MillraceError, NotFound
-from millrace.model.queue_spec import MAX_BODY_BYTES, TENANT
+from millrace.model.queue_spec import DEFAULT_TENANT, HOOK_PREFIX, MAX_BODY_BYTES
 from millrace.signatures import Headers, Scheme, SecretSource, WebhookRequest, scheme_from
 from millrace.signatures.request import FORM_TYPE
 from millrace.signatures.scheme import Form
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 #: Runs a command by name, with its rendered input and the call's correlation id; gives what JSON can carry.
 RunCommand = Callable[[str, Mapping[str, Any], str], Any]
-
-
-PREFIX = "hook"
 
 
 class UnknownWebhook(MillraceError):
@@ -99,28 +96,33 @@ class Ingress:
     definitions: Definitions
     runtime: Runtime
     secrets: SecretSource
-    default_tenant: str = "default"
+    default_tenant: str = DEFAULT_TENANT
     run_command: RunCommand | None = None
     noted: dict[str, WebhookProblem] = field(default_factory=dict, init=False, repr=False)  #: by this process
-    _endpoints: dict[str, WebhookEndpoint] = field(default_factory=dict, init=False, repr=False)
+    _endpoints: dict[tuple[str, str], WebhookEndpoint] = field(default_factory=dict, init=False, repr=False)
 
     def endpoint_at(self, path: str) -> tuple[str, WebhookEndpoint]:
-        """Whose webhook a path names, and which: `…/hook/{name}` or `…/hook/{tenant}/{name}`. Raises UnknownWebhook."""
-        match path.strip("/").split("/"):
-            case [*_, prefix, name] if prefix == PREFIX:
-                return self.default_tenant, self.endpoint(name)
-            case [*_, prefix, tenant, name] if prefix == PREFIX and TENANT.fullmatch(tenant):
-                return tenant, self.endpoint(name)
+        """Whose webhook a path names, and which: `…/hook/{name}` or `…/hook/{tenant}/{name}`. Raises UnknownWebhook.
+
+        The first `hook` counts, so that a name below it means one thing.
+        """
+        _, prefix, rest = f"/{path.strip('/')}/".partition(f"/{HOOK_PREFIX}/")
+        match rest[:-1].split("/") if prefix else []:
+            case [name]:
+                return self.default_tenant, self.endpoint(self.default_tenant, name)
+            case [tenant, name]:
+                return tenant, self.endpoint(tenant, name)
         raise UnknownWebhook
 
-    def endpoint(self, name: str) -> WebhookEndpoint:
-        """The webhook of that name. Raises UnknownWebhook."""
-        endpoint = self._endpoints.get(name)
+    def endpoint(self, tenant: str, name: str) -> WebhookEndpoint:
+        """The webhook of that name, as it is open to a tenant. Raises UnknownWebhook, whichever of both is unknown."""
+        endpoint = self._endpoints.get((tenant, name))
         if endpoint is None:
             try:
-                webhook = self.definitions.webhook(name)
+                # A made-up tenant is refused before anything is verified or written: each has limits of its own.
+                webhook = self.definitions.webhook_of(tenant, name, is_default=tenant == self.default_tenant)
             except NotFound:
                 raise UnknownWebhook from None
             queue = None if webhook.queue is None else self.definitions.queue(webhook.queue)
-            endpoint = self._endpoints[name] = WebhookEndpoint.of(webhook, queue)
+            endpoint = self._endpoints[tenant, name] = WebhookEndpoint.of(webhook, queue)
         return endpoint

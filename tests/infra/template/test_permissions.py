@@ -107,6 +107,7 @@ def exercised(engine_url: str, definitions: Path) -> dict[str, Exercise]:
                 "AWS_ENDPOINT_URL_DYNAMODB": engine_url,
                 "AWS_REGION": REGION,
                 "AWS_LAMBDA_FUNCTION_NAME": f"{STACK}-{name.lower()}",
+                "DEFAULT_TENANT": exercises[name].tenant,
                 "TRACING": "0",  # X-Ray's calls are Lambda's own
             }
             for variable, value in own.items():

@@ -13,6 +13,7 @@ from millrace.definitions.language.parser import Parsed, decode, parse
 from millrace.definitions.language.queues import CheckedQueue, check_queue
 from millrace.definitions.language.settings import BlockReader
 from millrace.definitions.language.source import Code, Diagnostic, Report, Severity
+from millrace.definitions.language.tenants import CheckedTenant, check_tenant, link_tenants
 from millrace.definitions.language.webhooks import CheckedWebhook, check_webhook
 from millrace.definitions.loading import FORMAT
 
@@ -55,6 +56,7 @@ class _Compiler:
         self._commands = commands
         self._queues: dict[str, CheckedQueue] = {}
         self._webhooks: dict[str, CheckedWebhook] = {}
+        self._tenants: dict[str, CheckedTenant] = {}
 
     def add(self, parsed: Parsed) -> None:
         top = BlockReader(parsed, self.report, "file", parsed.file.blocks)
@@ -65,6 +67,17 @@ class _Compiler:
                 self._add_queue(queue, "" if name is None else name.text, app)
             for webhook in app.blocks.get("webhook", ()):
                 self._add_webhook(webhook, "" if name is None else name.text, app)
+
+            for tenant in app.blocks.get("tenant", ()):
+                self._add_tenant(tenant, app)
+
+    def _add_tenant(self, block: syntax.Block, outer: BlockReader) -> None:
+        checked = check_tenant(block, outer)
+        if checked is None:
+            return
+        if checked.name.text in self._tenants:
+            self._refuse_second("tenant", checked.name, outer, self._tenants[checked.name.text].settings)
+        self._tenants.setdefault(checked.name.text, checked)
 
     def _add_queue(self, block: syntax.Block, app: str, outer: BlockReader) -> None:
         name = outer.label(block)
@@ -91,6 +104,7 @@ class _Compiler:
 
     def finish(self) -> Compilation:
         link(self._queues, self._webhooks)
+        link_tenants(self._tenants, self._webhooks)
         if self._commands is not None:
             check_commands([*self._queues.values(), *self._webhooks.values()], self._commands)
         findings = self.report.sorted
@@ -100,5 +114,6 @@ class _Compiler:
             "format": FORMAT,
             "queues": {name: self._queues[name].compiled for name in sorted(self._queues)},
             "webhooks": {name: self._webhooks[name].compiled for name in sorted(self._webhooks)},
+            "tenants": {name: self._tenants[name].secrets for name in sorted(self._tenants)},
         }
         return Compilation(definitions, findings)

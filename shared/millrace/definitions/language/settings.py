@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from millrace.definitions.language import syntax
 from millrace.definitions.language.parser import Parsed
 from millrace.definitions.language.source import Code, Report, Span, did_you_mean
 from millrace.definitions.language.syntax import Expr, Literal, Word
 from millrace.definitions.language.vocabulary import LIMITS, REPEATABLE, VOCABULARY, home_of
 from millrace.definitions.spelling import format_time, parse_time
-
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}", re.ASCII)
+from millrace.model.queue_spec import QUEUE_NAME
 
 
 class BlockReader:
@@ -196,7 +193,7 @@ class BlockReader:
             hint = f"write `{block.kind.text} Name {{ … }}`"
             self.error(block.kind.span, Code.SYNTAX, f"this `{block.kind.text}` has no name", hint)
             return None
-        if _NAME.fullmatch(label.text) is None:
+        if QUEUE_NAME.fullmatch(label.text) is None:
             message = "a name has at most 64 letters, digits and underscores and starts with a letter"
             self.error(label.span, Code.RANGE, message)
             return None

@@ -16,7 +16,7 @@ class Words(NamedTuple):
 
 VOCABULARY: dict[str, Words] = {
     "file": Words((), ("app",)),
-    "app": Words((), ("queue", "webhook")),
+    "app": Words((), ("queue", "webhook", "tenant")),
     "queue": Words(
         (
             "ordering", "key", "filter", "shards", "priority", "project", "labels", "lease_seconds",
@@ -31,7 +31,7 @@ VOCABULARY: dict[str, Words] = {
     "webhook": Words(
         (
             "queue", "provider", "tolerance_seconds", "verify", "verify_token", "secret", "secret_env", "public_url",
-            "unsigned_headers",
+            "unsigned_headers", "tenants",
         ),
         ("verify_hmac", "secret", "message_type", "map_to"),
     ),
@@ -44,10 +44,12 @@ VOCABULARY: dict[str, Words] = {
         ("secret",),
     ),
     "secret": Words(("valid_from", "valid_until")),
+    "tenant": Words((), ("webhook",)),
+    "tenant_webhook": Words(("secret", "secret_env"), ("secret",)),
 }  # fmt: skip
 
 #: Blocks and settings that may stand several times in one block.
-REPEATABLE = frozenset({"app", "queue", "webhook", "map_to", "secret", "secret_env"})
+REPEATABLE = frozenset({"app", "queue", "webhook", "tenant", "map_to", "secret", "secret_env"})
 
 DAY = 86_400
 

@@ -8,19 +8,18 @@ from typing import Any
 
 from millrace.definitions.language import syntax
 from millrace.definitions.language.message_types import WEBHOOK_MESSAGE, resolve_record
+from millrace.definitions.language.secrets import read_secret, read_secrets
 from millrace.definitions.language.settings import BlockReader
-from millrace.definitions.language.source import Code, Span, did_you_mean
+from millrace.definitions.language.source import Code, did_you_mean
 from millrace.definitions.language.syntax import Word
 from millrace.definitions.language.targets import compile_target
 from millrace.definitions.language.vocabulary import LIMITS
 from millrace.definitions.message_type import RecordType
-from millrace.definitions.model import SecretKind, TargetKind
+from millrace.definitions.model import TargetKind, TenantPaths
 from millrace.signatures.errors import ConfigurationMissing
 from millrace.signatures.presets import GENERIC, PRESETS, scheme_from
 from millrace.signatures.scheme import ChallengeKind, Scheme, TimestampFormat
 
-_SOURCES = tuple(source.value for source in SecretKind)
-_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 #: Also the name of a parameter, and a dotted path of the body.
 _HEADER = re.compile(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
 _WORDS = ("algorithm", "encoding", "key", "place", "separator")
@@ -43,7 +42,7 @@ def check_webhook(name: Word, app: str, settings: BlockReader) -> CheckedWebhook
     queue = settings.reference("queue")
     message_type = _message_type(queue, settings)
     provider, hmac = _verification(name, settings)
-    secrets = _secrets(settings) + _secrets(settings.block("verify_hmac"))
+    secrets = read_secrets(settings) + read_secrets(settings.block("verify_hmac"))
     if (provider or hmac) and not secrets:
         hint = 'write `secret_env: "NAME"` or `secret "secretsmanager:name" { valid_until: "…" }`'
         settings.error(name.span, Code.MISSING, f"the webhook `{name.text}` has no secret", hint)
@@ -58,6 +57,7 @@ def check_webhook(name: Word, app: str, settings: BlockReader) -> CheckedWebhook
         "public_url": _public_url(settings),
         "tolerance_seconds": _whole_if_given("tolerance_seconds", settings),
         "verify_token": _verify_token(settings),
+        "tenants": settings.choice("tenants", tuple(TenantPaths), TenantPaths.OWN),
     }
     _check_meta(name, provider, settings)
     return CheckedWebhook(name, settings, compiled, queue, _scheme(compiled), _unsigned_headers(settings))
@@ -216,51 +216,10 @@ def _whole_if_given(name: str, settings: BlockReader) -> int | None:
     return settings.whole(name, int(LIMITS[name][0])) if settings.has(name) else None
 
 
-def _secrets(settings: BlockReader) -> list[dict[str, Any]]:
-    secrets = []
-    for value in settings.values("secret_env"):
-        name = settings.text_of(value, "secret_env")
-        if name is not None:
-            secrets.append(_secret(f"env:{name}", value.span, settings))
-    for value in settings.values("secret"):
-        text = settings.text_of(value, "secret")
-        if text is not None:
-            secrets.append(_secret(text, value.span, settings))
-    secrets += [_secret_block(block, settings) for block in settings.blocks.get("secret", ())]
-    return [secret for secret in secrets if secret is not None]
-
-
 def _verify_token(settings: BlockReader) -> dict[str, Any] | None:
     text = settings.text("verify_token")
     value = settings.expression("verify_token")
-    return None if text is None or value is None else _secret(text, value.span, settings)
-
-
-def _secret_block(block: syntax.Block, settings: BlockReader) -> dict[str, Any] | None:
-    label = block.label
-    if not isinstance(label, syntax.Literal) or not isinstance(label.value, str):
-        hint = 'write `secret "env:NAME" { … }`'
-        settings.error(block.kind.span, Code.TYPE, "a secret is named by a string", hint)
-        return None
-    inner = BlockReader(settings.parsed, settings.report, "secret", block.members)
-    valid_from, valid_until = inner.time("valid_from"), inner.time("valid_until")
-    if valid_from is not None and valid_until is not None and valid_until <= valid_from:
-        settings.error(block.span, Code.RANGE, "the secret is never valid: it ends before it starts")
-    secret = _secret(label.value, label.span, settings)
-    return None if secret is None else {**secret, "valid_from": valid_from, "valid_until": valid_until}
-
-
-def _secret(text: str, span: Span, settings: BlockReader) -> dict[str, Any] | None:
-    """A secret's place. The secret itself never stands in a definition."""
-    source, colon, name = text.partition(":")
-    if not colon or source not in _SOURCES or not name or not name.isprintable() or " " in name:
-        hint = did_you_mean(source, _SOURCES, 'write "env:NAME", "secretsmanager:name" or "ssm:/name"')
-        settings.error(span, Code.TYPE, "a secret is named by its place, never written here", hint)
-        return None
-    if source == SecretKind.ENV and _ENVIRONMENT_NAME.fullmatch(name) is None:
-        settings.error(span, Code.TYPE, "this is not the name of an environment variable", 'write "env:NAME"')
-        return None
-    return {"source": source, "name": name, "valid_from": None, "valid_until": None}
+    return None if text is None or value is None else read_secret(text, value.span, settings)
 
 
 def _public_url(settings: BlockReader) -> str | None:
