@@ -14,6 +14,7 @@ from millrace.http.routes import Api
 from millrace.openapi import V1_ROUTES
 from millrace.pull.dispatcher import LONE, SHARED, Dispatcher
 from millrace.pull.service import PullService
+from millrace.pull.waiting_places import MAX_WAITING, MAX_WAITING_PER_TOKEN, ProcessPlaces, TablePlaces
 from millrace.stores.dynamodb.client import dynamodb_client
 from millrace.stores.dynamodb.tokens import DynamoTokens
 
@@ -36,8 +37,12 @@ def _made() -> Api[PullService]:
     waiting consumers share one reader of the table.
     """
     settings = Settings.from_environment(os.environ)
-    schedule = SHARED if os.environ.get("SHARED_PROCESS") else LONE
-    dispatcher = Dispatcher(schedule=schedule, max_waiting=int(os.environ.get("MAX_WAITING_CONSUMERS") or 1_000))
+    most = int(os.environ.get("MAX_WAITING") or MAX_WAITING)
+    per_token = int(os.environ.get("MAX_WAITING_PER_TOKEN") or MAX_WAITING_PER_TOKEN)
+    if os.environ.get("SHARED_PROCESS"):
+        dispatcher = Dispatcher(schedule=SHARED, places=ProcessPlaces(most, per_token))
+    else:
+        dispatcher = Dispatcher(schedule=LONE, places=TablePlaces(most, per_token))
     client = dynamodb_client()
     tokens = DynamoTokens(client, settings.queue_table)
     service = PullService(aws_runtime(settings, client), deployed_definitions(settings), tokens, dispatcher)

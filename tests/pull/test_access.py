@@ -25,7 +25,7 @@ def test_the_authoriser_vouches_for_a_token_and_says_nothing_of_others(
     event = {**EVENT, "headers": {**EVENT["headers"], "authorization": f"Bearer {text}"}}
     assert authoriser.handler(event, None) == {
         "isAuthorized": True,
-        "context": {"token_id": token.id, "name": "ci", "scopes": "enqueue read", "tenants": "acme"},
+        "context": {"token_id": token.id, "name": "ci", "scopes": "enqueue read", "tenants": "acme", "queues": ""},
     }
     assert authoriser.handler(EVENT, None) == {"isAuthorized": False}
     assert authoriser.handler({}, None) == {"isAuthorized": False}

@@ -22,6 +22,7 @@ from millrace.model.errors import StoreUnavailable
 from millrace.model.message import Draft, Entry
 from millrace.model.queue_spec import QueueSpec
 from millrace.pull.dispatcher import LONE, SHARED, Demand, Dispatcher
+from millrace.pull.waiting_places import ProcessPlaces
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from tests.pull.virtual_time import PATIENCE, VirtualTime
 
@@ -98,7 +99,8 @@ def result(future: Future[Claimed]) -> list[str]:
     return [held.message.id for held in future.result(PATIENCE).claims]
 
 
-def test_two_hundred_waiting_consumers_cost_one_read_a_second(room: Room, time: VirtualTime) -> None:
+def test_two_hundred_waiting_consumers_cost_one_read_a_second(time: VirtualTime) -> None:
+    room = Room(time, Dispatcher(schedule=SHARED, places=ProcessPlaces(200, 200), condition=time.condition))
     futures = [room.wait() for _ in range(200)]
     assert room.store.reads() == 1
     for second in range(1, 20):
@@ -114,6 +116,8 @@ def test_two_hundred_waiting_consumers_cost_one_read_a_second(room: Room, time: 
     assert time.now == before, "no time passed between the message and its delivery"
     time.settle(199)
     assert sum(future.done() for future in futures) == 1
+    time.forward(60_000)
+    room.pool.shutdown()
 
 
 def test_while_one_reads_nobody_else_does(room: Room, time: VirtualTime) -> None:
@@ -219,8 +223,10 @@ def test_nobody_gets_anything_while_the_queue_is_paused(room: Room, time: Virtua
 
 
 def test_the_cap_refuses_with_a_time_to_come_back(time: VirtualTime) -> None:
-    room = Room(time, Dispatcher(schedule=SHARED, max_waiting=3, condition=time.condition))
+    room = Room(time, Dispatcher(schedule=SHARED, places=ProcessPlaces(3), condition=time.condition))
     futures = [room.wait() for _ in range(3)]
+    for future in futures:
+        time.settle_or_end(future)
     with pytest.raises(TooManyWaiting) as refused:
         room.dispatcher.take(room.queue, Demand("w"), 1_000)
     assert refused.value.retry_after > 0

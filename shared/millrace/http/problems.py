@@ -123,14 +123,14 @@ class MethodNotAllowed(MillraceError):
 
 
 class TooManyWaiting(MillraceError):
-    """As many consumers wait on the queue as this process holds."""
+    """As many consumers wait as the token, or the deployment, may have."""
 
     code = "too_many_waiting"
 
     def __init__(self, queue: str, limit: int, retry_after: int = 2) -> None:
         self.queue = queue
         self.retry_after = retry_after
-        super().__init__(f"{limit} consumers wait on queue {queue!r} already: try again in {retry_after} s.")
+        super().__init__(f"As many consumers wait as may ({limit} for a token): try again in {retry_after} s.")
 
 
 class InvalidClaim(InvalidRequest):

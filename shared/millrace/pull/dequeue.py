@@ -85,6 +85,7 @@ def dequeue(service: PullService, request: ApiRequest) -> HttpResponse:
         given.get("max", 1),
         given.get("lease_ms"),
         _filter(given.get("filter", {})),
+        request.principal.token_id,
     )
     claimed = service.dispatcher.take(queue, demand, given.get("wait_ms", 0))
     try:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from millrace.engine.claim import Claimed, claim
 from millrace.engine.poll import EVERYTHING, Filter
 from millrace.engine.queue import Queue
-from millrace.http.problems import TooManyWaiting
 from millrace.model.errors import MillraceError
 from millrace.model.keys import END, READY, WAITING
+from millrace.pull.waiting_places import Leave, ProcessPlaces, WaitingPlaces
 
 #: Entries that a look reads: enough to see past a few that others hold.
 LOOK = 10
@@ -38,7 +38,6 @@ class PollSchedule:
 SHARED = PollSchedule((1_000,), every_shard=False)
 #: For an instance that serves one request at a time: soon at first, since nobody can notify it.
 LONE = PollSchedule((200, 400, 800, 1_000), every_shard=True)
-MAX_WAITING = 1_000
 
 ConditionFactory = Callable[[threading.Lock], threading.Condition]
 
@@ -51,6 +50,7 @@ class Demand:
     limit: int = 1
     lease_ms: int | None = None
     only: Filter = EVERYTHING
+    token_id: str = ""  #: on whose account it waits
 
 
 @dataclass(eq=False, slots=True)
@@ -60,6 +60,7 @@ class _Waiter:
     woken: threading.Condition
     served: bool = False  #: somebody is claiming for it right now
     outcome: Claimed | MillraceError | None = None
+    leave: Leave | None = None  #: gives up its place, once it has one
 
 
 @dataclass(slots=True)
@@ -86,11 +87,11 @@ class Dispatcher:
         self,
         *,
         schedule: PollSchedule = LONE,
-        max_waiting: int = MAX_WAITING,
+        places: WaitingPlaces | None = None,
         condition: ConditionFactory = threading.Condition,
     ) -> None:
         self._schedule = schedule
-        self._max_waiting = max_waiting
+        self._places = places or ProcessPlaces()
         self._condition = condition
         self._lines: dict[tuple[str, str], _WaitingLine] = {}
         self._lock = threading.Lock()
@@ -101,8 +102,6 @@ class Dispatcher:
             return _claim(queue, demand, sharing=False)
         line = self._line(queue.tenant, queue.spec.name)
         with line.lock:
-            if len(line.waiters) >= self._max_waiting:
-                raise TooManyWaiting(queue.spec.name, self._max_waiting)
             now = queue.now()
             if not line.waiters and now - line.look_at > self._schedule.intervals_ms[-1]:
                 line.unseen, line.idle = True, 0
@@ -115,6 +114,8 @@ class Dispatcher:
                 if waiter in line.waiters:
                     line.waiters.remove(waiter)
                 self._wake_first(line)
+            if waiter.leave is not None:
+                waiter.leave()
 
     def notify(self, tenant: str, queue: str, at: int = 0) -> None:
         """Something may be there for a queue's consumers (from `at` on): look at once (or then)."""
@@ -152,6 +153,8 @@ class Dispatcher:
                     return Claimed([], line.next_look())
                 first = line.waiters[0] is waiter and not line.looking
                 if not first or now < line.next_look():
+                    if waiter.leave is None and not waiter.served:
+                        waiter.leave = self._places.enter(queue, waiter.demand.token_id, waiter.deadline)
                     until = min(waiter.deadline, line.next_look()) if first else waiter.deadline
                     # While somebody claims for it, it waits for what comes of that, however late.
                     waiter.woken.wait(None if waiter.served else max(until - now, 1) / 1000)

@@ -19,7 +19,7 @@ from millrace.handlers.controls import Unavailable
 from millrace.model.admin_jobs import AdminJobKind
 from millrace.model.clock import system_clock
 from millrace.model.message import Draft
-from millrace.model.queue_state import BreakerState
+from millrace.model.queue_state import BreakerState, Slot
 from millrace.model.tokens import Scope, issue
 from millrace.signatures import Secret, preset
 from millrace.signatures.signing import sign
@@ -124,12 +124,23 @@ def exercise_authoriser(exercise: Exercise, handler: Handler) -> None:
 def exercise_consumer(exercise: Exercise, handler: Handler) -> None:
     """Every route of the pull API, singly and in batches."""
     call = partial(exercise.visit, handler)
+    _exercise_waiting(exercise, handler)
     exercise.leave_unsent("Pulled")
     _exercise_enqueues(exercise, call)
     _exercise_claims(call)
     (dead_letter,) = exercise.bury("Pulled", LARGE)
     call("GET", f"{PULLED}/messages/{dead_letter.partition('.')[2]}")
     call("GET", "/v1/openapi.json")
+
+
+def _exercise_waiting(exercise: Exercise, handler: Handler) -> None:
+    """A consumer that finds nothing and waits; one for which there is no place, since somebody else has the last."""
+    asked = {"wait_ms": 2_000}
+    exercise.http(handler, "POST", f"{PULLED}/dequeue", asked)
+    held = Slot(0, "somebody", system_clock() + 60_000)
+    exercise.runtime.store.take_slot("", "waiting", held, system_clock())
+    exercise.http(handler, "POST", f"{PULLED}/dequeue", asked, fails=429)
+    exercise.runtime.store.free_slot("", "waiting", held)
 
 
 def _exercise_enqueues(exercise: Exercise, call: Call) -> None:
