@@ -28,6 +28,7 @@ SECRET = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ADAPTER = "/millrace/stores/dynamodb/"
 PLUMBING = ("retrying_client.py", "minimal_client.py", "client.py")
 WRITES = {"Put": "PutItem", "Delete": "DeleteItem", "Update": "UpdateItem", "ConditionCheck": "ConditionCheckItem"}
+PARTITION = re.compile(r"[QMSH]#|[A-Z_]{5,}$")
 STATEMENT = re.compile(r'(INSERT|UPDATE|DELETE|SELECT)\b.*?"([^"]+)"', re.DOTALL)
 
 
@@ -37,7 +38,7 @@ class Need:
 
     action: str  #: `dynamodb:PutItem`
     resource: str  #: logical id, with `/*` for what is inside
-    partition: str = ""  #: the leading key, for DynamoDB
+    partition: str = ""  #: the leading key, for DynamoDB, as a role would name it: `Q#*`, `QUEUES`
 
 
 @dataclass
@@ -104,7 +105,7 @@ class Cloud:
                 found = STATEMENT.match(statement["Statement"])
                 assert found, statement
                 texts = [value["S"] for value in statement["Parameters"] if "S" in value]
-                partition = "TOKENS" if "TOKENS" in texts else "elsewhere"
+                partition = next(text for text in texts if PARTITION.match(text))
                 yield self._need(f"PartiQL{found[1].capitalize()}", found[2], partition)
         elif operation == "Query":
             yield self._need(operation, arguments["TableName"], arguments["ExpressionAttributeValues"][":pk"]["S"])
@@ -114,7 +115,7 @@ class Cloud:
 
     def _need(self, action: str, table: str, partition: str) -> Need:
         resource = {self.tables.queue: "QueueTable", self.tables.dead_letters: "DeadLetterTable"}[table]
-        return Need(f"dynamodb:{action}", resource, "TOKENS" if partition == "TOKENS" else "elsewhere")
+        return Need(f"dynamodb:{action}", resource, _kind(partition))
 
     def _answer(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if operation == "PutObject":
@@ -131,6 +132,11 @@ class Cloud:
         else:
             assert operation == "Invoke", operation
         return {"StatusCode": 200, "Payload": io.BytesIO(b"{}")}
+
+
+def _kind(partition: str) -> str:
+    kind, numbered, _ = partition.partition("#")
+    return f"{kind}#*" if numbered else kind
 
 
 def _function(name: str) -> str:

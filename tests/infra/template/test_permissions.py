@@ -32,7 +32,7 @@ from tests.infra.template import flows
 from tests.infra.template.cloud import BUCKET, STACK, Cloud, Need
 from tests.infra.template.reach import reachable_methods
 from tests.infra.template.stage import Exercise
-from tests.infra.template.translated import allowed, listed, statements, wired
+from tests.infra.template.translated import allowed, listed, resource_name, statements, wired
 
 TABLES = TableNames(f"millrace-{WORKER}-roles-queue", f"millrace-{WORKER}-roles-dead-letters")
 TEMPLATE = Template.read()
@@ -58,6 +58,10 @@ NEVER_CALLED = {
     # Read only after a claim without an answer; `get_messages` needs the same permission.
     "Worker": {"get_entries"},
 }
+#: Roles that name each partition that they reach.
+CONFINED = ("Ingress", "Consumer", "Authoriser")
+#: Partitions that open everything.
+SECRETS = {"TOKENS", "CLAIM_KEY"}
 #: The only actions that AWS cannot narrow down to a resource.
 UNNARROWED = {"dynamodb:ListStreams", "xray:PutTraceSegments", "xray:PutTelemetryRecords"}
 
@@ -107,6 +111,7 @@ def exercised(engine_url: str, definitions: Path) -> dict[str, Exercise]:
                 "AWS_ENDPOINT_URL_DYNAMODB": engine_url,
                 "AWS_REGION": REGION,
                 "AWS_LAMBDA_FUNCTION_NAME": f"{STACK}-{name.lower()}",
+                "MAX_WAITING": "1",
                 "DEFAULT_TENANT": exercises[name].tenant,
                 "TRACING": "0",  # X-Ray's calls are Lambda's own
             }
@@ -158,19 +163,26 @@ def test_play_calls_every_route(name: str, routes: Any, exercised: dict[str, Exe
     assert silent == set()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_tokens_are_within_reach_only_where_they_are_used(name: str, exercised: dict[str, Exercise]) -> None:
-    """Where no call meets the tokens' partition it is denied; the authoriser meets nothing else, and may not."""
-    on_queue_table = [need for need in exercised[name].cloud.needs if need.resource == "QueueTable"]
-    partitions = {need.partition for need in on_queue_table}
-    keys = {"dynamodb:LeadingKeys": ["TOKENS"]}
-    denied = [found for found in statements(f"{name}Role") if found["Effect"] == "Deny"]
-    confined = [found for found in statements(f"{name}Role") if "Condition" in found and found["Effect"] == "Allow"]
-    assert bool(denied) == ("TOKENS" not in partitions)
-    assert all(found["Action"] == "dynamodb:*" for found in denied)
-    assert all(found["Condition"] == {"ForAnyValue:StringEquals": keys} for found in denied)
-    assert bool(confined) == (partitions == {"TOKENS"})
-    assert all(found["Condition"] == {"ForAllValues:StringEquals": keys} for found in confined)
+@pytest.mark.parametrize("name", CONFINED)
+def test_reach_is_cut_to_the_items_that_are_used(name: str, exercised: dict[str, Exercise]) -> None:
+    """Of those that anybody's request meets, each partition by its name: none is missing, none is needless."""
+    used = {need.partition for need in exercised[name].cloud.needs if need.resource == "QueueTable"}
+    (reach,) = (found for found in statements(f"{name}Role") if resource_name(found["Resource"]) == "QueueTable")
+    assert set(reach["Condition"]) <= {"ForAllValues:StringLike", "ForAllValues:StringEquals"}
+    (keys,) = reach["Condition"].values()
+    assert set(keys["dynamodb:LeadingKeys"]) == used
+    assert used & SECRETS == {"Consumer": {"CLAIM_KEY"}, "Authoriser": {"TOKENS"}}.get(name, set())
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in CONFINED])
+def test_tokens_and_the_key_of_claims_are_denied_to_the_others(name: str, exercised: dict[str, Exercise]) -> None:
+    used = {need.partition for need in exercised[name].cloud.needs if need.resource == "QueueTable"}
+    assert not used & SECRETS
+    (denied,) = (found for found in statements(f"{name}Role") if found["Effect"] == "Deny")
+    assert (denied["Action"], resource_name(denied["Resource"])) == ("dynamodb:*", "QueueTable")
+    ((test, keys),) = denied["Condition"].items()
+    assert test == "ForAnyValue:StringEquals"
+    assert set(keys["dynamodb:LeadingKeys"]) == SECRETS
 
 
 @pytest.mark.parametrize("name", NAMES)

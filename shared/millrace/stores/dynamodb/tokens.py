@@ -1,4 +1,7 @@
-"""Tokens in the queue table, under one partition of their own: pk `TOKENS`, sk the token's id."""
+"""Tokens in the queue table, under one partition of their own: pk `TOKENS`, sk the token's id.
+
+The key that seals claims has another (`CLAIM_KEY`): whoever hands out claims needs it, and must not reach tokens.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,7 @@ if TYPE_CHECKING:
     from millrace.stores.dynamodb.client import AnyClient
 
 PARTITION = "TOKENS"
-#: The sort key of the key that signs claims; a token's id is letters and digits.
-CLAIM_KEY = "~claim-key"
+CLAIM_KEY = "CLAIM_KEY"
 #: How long an expired token is still listed.
 KEEP_SECONDS = 30 * 86_400
 
@@ -50,14 +52,14 @@ class DynamoTokens:
         return _token_of(item) if item else None
 
     def list_tokens(self) -> list[Token]:
-        items = self._calls.query_all(self._table, PARTITION)
-        return [_token_of(item) for item in items if item["sk"]["S"] != CLAIM_KEY]
+        return [_token_of(item) for item in self._calls.query_all(self._table, PARTITION)]
 
     def claim_key(self, proposed: bytes) -> bytes:
-        kept = self._calls.get_item(self._table, _key(CLAIM_KEY))
+        key = {"pk": {"S": CLAIM_KEY}, "sk": {"S": "K"}}
+        kept = self._calls.get_item(self._table, key)
         if kept:
             return bytes(kept["key"]["B"])
-        write = put(self._table, {**_key(CLAIM_KEY), "key": {"B": proposed}}, ABSENT)
+        write = put(self._table, {**key, "key": {"B": proposed}}, ABSENT)
         try:
             self._calls.send("put_item", **write.request())
         except ConditionFailed as refusal:
