@@ -28,6 +28,7 @@ FUNCTIONS = TEMPLATE.functions()
 #: Set by Lambda, by whoever runs the local stack, or left at its default on purpose.
 NOT_OURS = {
     "AWS_LAMBDA_FUNCTION_NAME",
+    "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
     "AWS_REGION",
     "AWS_DEFAULT_REGION",
     "AWS_ENDPOINT_URL_DYNAMODB",
