@@ -1,6 +1,7 @@
 """Bulk work from Spark: a DataFrame into a queue, a folder of work items, replays and comparisons by the million.
 
     Report      what came of it, exactly
+    read        messages, attempts, results, dead letters and audit events as DataFrames
 
 Each name is imported when it is first used: what runs on an executor needs neither a session nor all of Spark.
 """
@@ -10,11 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from millrace.spark.data.read import read
     from millrace.spark.report import Report
 
-_HOME = {"Report": "report"}
+_HOME = {"Report": "report", "read": "data.read"}
 
-__all__ = ["Report"]
+__all__ = ["Report", "read"]
 
 
 def __getattr__(name: str) -> Any:

@@ -29,7 +29,7 @@ class DynamoAuditLog:
 
     def begin(self, event: AuditEvent) -> None:
         try:
-            self._calls.send("put_item", **put(self._table, _item(event), ABSENT).request())
+            self._calls.send("put_item", **put(self._table, audit_event_item(event), ABSENT).request())
         except ConditionFailed as refusal:
             if not refusal.after_no_answer:
                 raise
@@ -47,19 +47,19 @@ class DynamoAuditLog:
     def read(self, tenant: str, after: str, before: str, limit: int) -> Page[AuditEvent]:
         pk = f"AUDIT#{tenant}"
         items, last = self._calls.query_between(self._table, pk, after, before, limit, newest_first=True)
-        return Page(tuple(map(_event, items)), last)
+        return Page(tuple(map(audit_event_of, items)), last)
 
 
 def _key(tenant: str, sk: str) -> Item:
     return {"pk": {"S": f"AUDIT#{tenant}"}, "sk": {"S": sk}}
 
 
-def _item(event: AuditEvent) -> Item:
+def audit_event_item(event: AuditEvent) -> Item:
     written = {field.name: getattr(event, field.name) for field in fields(event)}
     return {**_key(event.tenant, event.sk), **{name: value_of(value) for name, value in written.items()}}
 
 
-def _event(item: Mapping[str, Any]) -> AuditEvent:
+def audit_event_of(item: Mapping[str, Any]) -> AuditEvent:
     read = {field.name: next(iter(item[field.name].values())) for field in fields(AuditEvent)}
     return AuditEvent(**{**read, **{name: int(read[name]) for name in _NUMBERS}})
 

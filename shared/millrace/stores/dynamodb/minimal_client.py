@@ -75,6 +75,9 @@ class MinimalClient:
     def query(self, **arguments: Any) -> Response:
         return self._send("Query", arguments)
 
+    def scan(self, **arguments: Any) -> Response:
+        return self._send("Scan", arguments)
+
     def batch_get_item(self, **arguments: Any) -> Response:
         return self._send("BatchGetItem", arguments)
 
