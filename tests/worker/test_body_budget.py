@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from millrace.engine.claim import claim
+from millrace.engine.claim import body_of, claim
 from millrace.engine.queue import Queue
 from millrace.model.queue_spec import Ordering
 from millrace.model.strict_json import memory_cost
-from millrace.worker import RunContext
+from millrace.worker import RunContext, TimeLeft
 from millrace.worker.body_budget import LEAST, MB, OWN_MEMORY, BodyBudget
-from millrace.worker.pipeline import BATCH, MAX_DEFERRED, Run
-from millrace.worker.worker import MAX_AHEAD
+from millrace.worker.pipeline import MAX_DEFERRED, Pipeline, Run
+from millrace.worker.time_left import real_wait
 from tests.conftest import Bench
 from tests.worker.conftest import drain, put, worker
 
@@ -124,19 +123,16 @@ def test_a_healthy_message_behind_large_ones_runs_beside_the_first(queue: Queue)
     assert order[:2] == ["large", "small"]
 
 
-def test_a_worker_does_not_hoard_what_it_cannot_start(queue: Queue) -> None:
+@pytest.mark.parametrize(("waiting", "fetches"), [(MAX_DEFERRED, True), (MAX_DEFERRED + 1, False)])
+def test_a_worker_does_not_hoard_what_it_cannot_start(queue: Queue, waiting: int, fetches: bool) -> None:
     """Claims that only wait for memory are bounded: the others stay in the queue for other workers."""
-    held: list[int] = []
-    made: list[Any] = []
-
-    def handle(context: RunContext) -> None:
-        held.append(len(made[0].pipeline.held()))
-
-    for _ in range(8 * MAX_DEFERRED):
-        put(queue, LARGE)
-    made.append(worker(queue, handle, budget=BodyBudget(COST)))
-    made[0].run()
-    assert max(held) <= MAX_AHEAD + MAX_DEFERRED + BATCH + 4
+    pipeline = Pipeline(queue, 4, TimeLeft(), real_wait, BodyBudget(COST))
+    pipeline.add(runs_of(queue, *[LARGE] * (waiting + 1), b"{}"))
+    first, second = pipeline.next(), pipeline.next()
+    assert first is not None
+    assert second is not None
+    assert [len(body_of(queue, run.claim)) for run in (first, second)] == [len(LARGE), 2]
+    assert bool(pipeline.room(0)) is fetches
 
 
 def test_a_fifo_queue_waits_for_memory_in_its_order(memory_bench: Bench) -> None:
