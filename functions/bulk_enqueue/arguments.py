@@ -39,6 +39,8 @@ def parser_for() -> argparse.ArgumentParser:
     add("--queue", required=True, help="the queue's name in the definitions")
     add("--tenant", default=DEFAULT_TENANT, help="whose queue, where a row does not say")
     add("--source", help="what to read: files or a folder; for replay an export to S3 instead of the table")
+    add("--table", help="a table instead of files: catalog.db.name, whatever the session's catalogs hold")
+    add("--sql", help="the rows of a query instead of files")
     add("--format", choices=[kind.value for kind in FILES], default=Format.JSON_LINES.value)
     add("--report", required=True, help="where outcomes, rejects and the summary go, under the run's name")
     add("--run", type=_run, help="names the run; give the name of a broken-off run to go on with it")
@@ -76,8 +78,14 @@ def parser_for() -> argparse.ArgumentParser:
 def read_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
     """What was asked for. Ends the process with what is wrong and what is allowed."""
     given = parser.parse_args(_without_glue(arguments))
-    if given.action != "replay" and not given.source:
-        parser.error(f"--source is missing: {given.action} reads one")
+    named = [option for option in ("source", "table", "sql") if getattr(given, option)]
+    if len(named) > 1:
+        parser.error(f"--{named[0]} and --{named[1]}: one of them")
+    allowed = ("source",) if given.action in ("replay", "derive") else ("source", "table", "sql")
+    if named and named[0] not in allowed:
+        parser.error(f"--{named[0]} is not for {given.action}, which reads files")
+    if given.action != "replay" and not named:
+        parser.error(f"--source is missing: {given.action} reads one" + (" (or --table, --sql)" * (len(allowed) > 1)))
     if given.tasks is not None and given.tasks < 1:
         parser.error("--tasks: 1 or more")
     if given.dry_run and given.action != "replay":

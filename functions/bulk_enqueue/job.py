@@ -22,9 +22,9 @@ from millrace.model.ids import Orders
 from millrace.model.message import DeadLetterFilter, DeadLetterReason
 from millrace.spark.actions import BulkRun, derive_queue, enqueue_source, reconcile_source, replay_dead_letters
 from millrace.spark.connection import TableConnection, connect
-from millrace.spark.files import read_bytes
 from millrace.spark.report import Report
 from millrace.spark.rows import MESSAGE_FIELDS
+from millrace.spark.run_settings import definitions_of
 from millrace.spark.sources import Format, RowSource
 from millrace.spark.writer import Writing
 
@@ -71,7 +71,7 @@ def perform(spark: SparkSession, given: argparse.Namespace) -> Report:
 
 def _job(spark: SparkSession, given: argparse.Namespace) -> BulkRun:
     given.run = given.run or Orders(system_clock, system_entropy).next()
-    definitions = read_bytes(spark, given.definitions) if given.definitions else _packaged_definitions()
+    definitions = definitions_of(spark, given.definitions)
     load(definitions).queue(given.queue)
     return BulkRun(
         spark,
@@ -101,18 +101,12 @@ def _place(given: argparse.Namespace) -> str:
     return f"{given.report.rstrip('/')}/{given.run}"
 
 
-def _packaged_definitions() -> bytes:
-    """The compiled definitions that `make glue-package` put beside the library."""
-    from importlib.resources import files
-
-    try:
-        return files("millrace").joinpath("definitions.json").read_bytes()
-    except OSError:
-        raise SystemExit("No definitions: give --definitions, or use the package of `make glue-package`.") from None
-
-
 def _source(given: argparse.Namespace) -> RowSource:
     fields = {name: value for name in MESSAGE_FIELDS if (value := getattr(given, f"field_{name}")) is not None}
+    if given.table:
+        return RowSource(given.table, Format.TABLE, fields)
+    if given.sql:
+        return RowSource(given.sql, Format.SQL, fields)
     return RowSource(given.source, Format(given.format), fields)
 
 

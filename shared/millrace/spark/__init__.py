@@ -1,5 +1,6 @@
 """Bulk work from Spark: a DataFrame into a queue, a folder of work items, replays and comparisons by the million.
 
+    enqueue     every row of a DataFrame becomes a message, once
     Report      what came of it, exactly
     read        messages, attempts, results, dead letters and audit events as DataFrames
 
@@ -11,12 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from millrace.spark.connection import TableConnection
     from millrace.spark.data.read import read
+    from millrace.spark.frames import enqueue
     from millrace.spark.report import Report
 
-_HOME = {"Report": "report", "read": "data.read"}
+_HOME = {"Report": "report", "TableConnection": "connection", "enqueue": "frames", "read": "data.read"}
 
-__all__ = ["Report", "read"]
+__all__ = ["Report", "TableConnection", "enqueue", "read"]
 
 
 def __getattr__(name: str) -> Any:

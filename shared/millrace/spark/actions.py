@@ -8,14 +8,14 @@ reconcile   says of every row of a source where its message is; writes nothing t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from pyspark.accumulators import Accumulator
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from millrace.definitions import load
@@ -33,10 +33,17 @@ from millrace.spark.connection import TableConnection
 from millrace.spark.dead_letters import LINES, Replay, dead_letter_rows, read_dead_letters
 from millrace.spark.lookup import MISSING, Lookup, find_statuses
 from millrace.spark.progress import watched
-from millrace.spark.report import Report, count_outcomes, keep_outcomes, keep_rejects, keep_summary
+from millrace.spark.report import (
+    Report,
+    count_outcomes,
+    keep_outcomes,
+    keep_rejects,
+    keep_summary,
+    tally_outcomes,
+)
 from millrace.spark.row_mapping import Shape
 from millrace.spark.rows import REPORTED, SHAPED, RowOutcome
-from millrace.spark.sources import RowSource, read_items, read_source, read_starts
+from millrace.spark.sources import RowSource, frame_rows, read_items, read_source, read_starts
 from millrace.spark.work_items import ItemState, derive_states, find_cycles, read_fields, ready_rows
 from millrace.spark.writer import Writing
 
@@ -57,7 +64,7 @@ class BulkRun:
     queue: str
     tenant: str
     run: str
-    place: str  #: where the report goes
+    place: str  #: where the report goes; empty: nowhere, only its figures come back
     say: Callable[[str], None]  #: a line for whoever watches
     writing: Writing = field(default_factory=lambda: Writing(""))
     units_per_s: float | None = None
@@ -78,10 +85,18 @@ class BulkRun:
 
 def enqueue_source(job: BulkRun, source: RowSource) -> Report:
     """Every row of the source into the queue; safe to repeat."""
-    rows = read_source(job.spark, source)
-    tasks = task_count(rows, job.tasks)
+    return _enqueue(job, read_source(job.spark, source), job.shape(source), source)
+
+
+def enqueue_frame(job: BulkRun, frame: DataFrame, fields: Mapping[str, str | Column]) -> Report:
+    """Every row of a DataFrame into the queue; safe to repeat."""
+    shape = Shape(job.definitions, job.queue, job.tenant, bodies_are_columns="body" not in fields)
+    return _enqueue(job, frame_rows(frame, fields), shape)
+
+
+def _enqueue(job: BulkRun, rows: DataFrame, shape: Shape, source: RowSource | None = None) -> Report:
     run_counts = job.spark.sparkContext.accumulator({}, RunCountsParam())
-    outcomes = enqueue_rows(rows, job.plan(job.shape(source)), tasks, run_counts)
+    outcomes = enqueue_rows(rows, job.plan(shape), task_count(rows, job.tasks), run_counts)
     return _write(job, "enqueue", outcomes, run_counts, source=source)
 
 
@@ -107,13 +122,15 @@ def _write(
     details: dict[str, Any] | None = None,
 ) -> Report:
     """Write, keep the report, sum it up."""
+    names = [outcome.value for outcome in RowOutcome]
     with watched(job.spark, run_counts, job.say):
-        kept = keep_outcomes(outcomes, job.place)
-    counts, reasons = count_outcomes(kept, [outcome.value for outcome in RowOutcome])
-    if counts[RowOutcome.REJECTED]:
+        kept = keep_outcomes(outcomes, job.place) if job.place else None
+        counts, reasons = tally_outcomes(outcomes, names) if kept is None else count_outcomes(kept, names)
+    if kept is not None and counts[RowOutcome.REJECTED]:
         keep_rejects(kept, job.place, None if source is None else read_starts(job.spark, source))
     summary = Report(action, job.run, job.queue, counts, reasons, _spent(run_counts.value), details or {})
-    keep_summary(job.spark, summary, job.place)
+    if job.place:
+        keep_summary(job.spark, summary, job.place)
     return summary
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from millrace.model.errors import InvalidField
+
 #: Hadoop's `recursive`.
 _ALL_OF_IT = True
 
@@ -21,11 +23,10 @@ def write_text(spark: SparkSession, path: str, text: str) -> None:
 
 def read_bytes(spark: SparkSession, path: str) -> bytes:
     """One small file, whole."""
-    stream = _open(spark, path, "open")
-    try:
-        return bytes(stream.readAllBytes())
-    finally:
-        stream.close()
+    found = spark.read.format("binaryFile").load(path).select("content").collect()
+    if len(found) != 1:
+        raise InvalidField("path", f"{path!r} is {len(found)} files", "one file")
+    return bytes(found[0]["content"])
 
 
 def glob(spark: SparkSession, pattern: str) -> list[str]:

@@ -78,6 +78,22 @@ def keep_outcomes(outcomes: DataFrame, place: str) -> DataFrame:
     return outcomes.sparkSession.read.schema(REPORTED.ddl).parquet(f"{place}/outcomes")
 
 
+def tally_outcomes(outcomes: DataFrame, names: Iterable[str]) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
+    """Run the run and keep nothing but its figures. What is lost of them on the way is written again: a repeat of a
+    run's rows counts the same.
+    """
+    grouped = outcomes.groupBy("outcome", "reason").agg(F.count("*").alias("rows")).persist()
+    try:
+        found = {
+            row["outcome"]: row["rows"] for row in grouped.groupBy("outcome").agg(F.sum("rows").alias("rows")).collect()
+        }
+        explained = grouped.where("reason is not null").orderBy(F.desc("rows"), "outcome", "reason").limit(REASONS)
+        reasons = [(row["outcome"], row["reason"], row["rows"]) for row in explained.collect()]
+    finally:
+        grouped.unpersist()
+    return {name: found.get(name, 0) for name in names}, reasons
+
+
 def count_outcomes(kept: DataFrame, names: Iterable[str]) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
     """Rows by outcome, and the most frequent reasons of those that have one."""
     by_outcome = kept.groupBy("outcome").agg(F.count("*").alias("rows"), F.count("reason").alias("explained")).collect()
