@@ -109,6 +109,8 @@ def test_one_message_is_cancelled_unless_somebody_holds_it(call: Caller, service
     assert call("POST", f"{path}/{held.message.id}/cancel").json["code"] == "message_held"
     assert call("POST", f"{path}/{waiting}/cancel").status == 404
     assert call.ok("GET", "/admin/queues/Jobs")["depth"] == 1
+    assert call.ok("POST", f"{path}/{held.message.id}/cancel", {"running": True}) == {"ok": True}
+    assert call.ok("GET", "/admin/queues/Jobs")["depth"] == 0
 
 
 def test_a_paused_queue_says_by_whom_and_hands_out_nothing(call: Caller, service: AdminService) -> None:

@@ -27,6 +27,10 @@ def test_a_message_is_found_and_cancelled(terminals: tuple[Terminal, Terminal]) 
     worker.run("cancel", "Jobs", held, exit_code=Exit.DENIED)
     (event, *_) = producer.json("audit", "--action", "cancel_message", "--outcome", "ok")["events"]
     assert (event["subject"], event["name"]) == (later, "producer")
+    producer.run("cancel", "Jobs", held, "--running")
+    assert producer.json("status", "Jobs", held)["status"] == "purged"
+    (event, *_) = producer.json("audit", "--action", "cancel_message", "--outcome", "ok")["events"]
+    assert (event["subject"], event["detail"]) == (held, '{"running":true}')
     assert b"cancel_message" in producer.run("audit", "--queue", "Jobs").stdout
 
 

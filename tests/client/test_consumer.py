@@ -280,3 +280,29 @@ def test_a_message_whose_input_cannot_be_fetched_is_given_back_uncharged(
             return
         time.forward(100)
     pytest.fail("it was not given back")
+
+
+def test_a_handler_whose_message_is_cancelled_is_told_with_the_next_heartbeat(
+    make: Make, client: Client, time: VirtualTime
+) -> None:
+    told: Future[bool] = Future()
+    consumer = make(concurrency=1)
+    work = Sleeper(time)
+
+    @consumer.handle("Jobs", wait_ms=0, lease_ms=30_000)
+    def slow(_given: object, context: Context) -> str:
+        while not context.cancelled.is_set():
+            work(1)
+        told.set_result(True)
+        return "too late"
+
+    message_id = client.enqueue("Jobs", "long").message_id
+    consumer.start()
+    time.settle(3)
+    client.cancel_message("Jobs", message_id, running=True)
+    for _ in range(12):
+        if time.settle_or_end(told, 3):
+            break
+        time.forward(1_000)
+    assert told.result(PATIENCE)
+    assert client.status("Jobs", message_id)["status"] == "purged"

@@ -14,6 +14,7 @@ from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue
 from millrace.engine.finish import ack
 from millrace.engine.operate import pause
+from millrace.model.errors import StaleClaim
 from millrace.model.message import Draft
 from millrace.model.queue_samples import QueueSample
 from millrace.model.queue_state import BreakerState
@@ -219,6 +220,17 @@ def test_a_message_that_waits_is_cancelled(page: Any, stack: Stack) -> None:
     page.evaluate("(id) => { location.hash = `#/queues/NightlyReports/messages/${id}`; }", receipt.message_id)
     page.get_by_role("button", name="Cancel message").click()
     page.locator(".head .badge", has_text="purged").wait_for()
+
+
+def test_a_message_that_runs_is_cancelled_and_its_worker_is_told(page: Any, stack: Stack) -> None:
+    queue = stack.queue("NightlyReports")
+    receipt = enqueue(queue, Draft(b"{}"))
+    (held,) = claim(queue, owner="worker-1", limit=1).claims
+    sign_in(page, stack.token)
+    page.evaluate("(id) => { location.hash = `#/queues/NightlyReports/messages/${id}`; }", receipt.message_id)
+    page.get_by_role("button", name="Cancel running message").click()
+    page.locator(".head .badge", has_text="purged").wait_for()
+    assert isinstance(ack(queue, [held.entry])[0], StaleClaim)
 
 
 def test_done_messages_are_listed_and_found_by_their_key(page: Any, stack: Stack) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue, enqueue_all
-from millrace.engine.finish import RunFailure, ack, nack
+from millrace.engine.finish import RunFailure, ack, extend, nack
 from millrace.engine.operate import break_claim, cancel_message, purge_page, reset_breaker
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, status
@@ -93,6 +94,37 @@ def test_an_operator_closes_one_breaker_or_all(bench: Bench) -> None:
     assert reset_breaker(queue) == ("http:a", "http:c")
     assert queue.state().breakers == {}
     assert reset_breaker(queue) == ()
+
+
+def test_a_running_message_is_cancelled_and_its_holder_changes_nothing_more(bench: Bench, queue: Queue) -> None:
+    message_id = put_one(queue)
+    held = only(claim(queue, owner="w"))
+    cancel_message(queue, message_id, "ops", running=True)
+    assert status(queue, message_id).status is MessageStatus.PURGED
+    assert queue.state(fresh=True).depth == 0
+    (extended,) = extend(queue, [held.entry])
+    assert isinstance(extended, StaleClaim), "its heartbeat tells the holder"
+    assert isinstance(ack(queue, [held.entry])[0], StaleClaim)
+    with pytest.raises(StaleClaim):
+        nack(queue, held.entry, held.message, RunFailure("ValueError", "no"))
+    bench.clock.forward(60_000)
+    assert claim(queue, owner="w").claims == []
+
+
+def test_a_cancel_meets_a_message_that_its_worker_finishes_meanwhile(bench: Bench, queue: Queue) -> None:
+    message_id = put_one(queue)
+    held = only(claim(queue, owner="w"))
+    bury_entry = bench.store.bury_entry
+
+    def slower(*given: Any) -> WriteResult[Entry]:
+        bench.store.bury_entry = bury_entry  # type: ignore[method-assign]
+        assert ack(queue, [held.entry]) == [None]
+        return bury_entry(*given)
+
+    bench.store.bury_entry = slower  # type: ignore[assignment,method-assign]
+    with pytest.raises(NotFound):
+        cancel_message(queue, message_id, "ops", running=True)
+    assert status(queue, message_id).status is MessageStatus.DONE
 
 
 @pytest.mark.parametrize("delay", [0, 1_000])

@@ -10,6 +10,7 @@ import pytest
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue_all
 from millrace.engine.inspect import list_claims
+from millrace.engine.operate import cancel_message
 from millrace.engine.status import MessageStatus, status
 from millrace.model.message import Draft
 from millrace.worker import RunContext
@@ -118,3 +119,21 @@ def test_a_lost_slot_ends_the_worker(bench: Bench) -> None:
     assert result.reason == "slot lost"
     assert result.counts["done"] < len(receipts)
     assert not list_claims(queue).items
+
+
+def test_a_run_whose_message_is_cancelled_is_told_with_the_next_heartbeat(bench: Bench) -> None:
+    queue = bench.queue()
+    message_id = put(queue).message_id
+    told: list[bool] = []
+
+    def handle(context: RunContext) -> str:
+        cancel_message(queue, message_id, "ops", running=True)
+        told.append(context.cancelled.is_set())
+        working.heartbeat.beat()
+        told.append(context.cancelled.is_set())
+        return "too late"
+
+    working = worker(queue, handle)
+    assert working.run().counts["lost"] == 1
+    assert told == [False, True]
+    assert status(queue, message_id).status is MessageStatus.PURGED

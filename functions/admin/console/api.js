@@ -91,7 +91,7 @@ export const api = {
   pause: (name) => json("POST", `${queue(name)}/pause`),
   resume: (name) => json("POST", `${queue(name)}/resume`),
   resetBreakers: (name, target) => json("POST", `${queue(name)}/breakers/reset`, { body: target ? { target } : {} }),
-  cancel: (name, id) => json("POST", `${queue(name)}/messages/${encodeURIComponent(id)}/cancel`),
+  cancel: (name, id, running = false) => json("POST", `${queue(name)}/messages/${encodeURIComponent(id)}/cancel`, { body: { running } }),
   release: (name, id) => json("POST", `${queue(name)}/messages/${encodeURIComponent(id)}/release`),
   replay: (name, deadLetter) => json("POST", `${queue(name)}/dead-letters/${deadLetter}/replay?again=true`, { headers: key() }),
   purge: (name, deadLetter) => json("DELETE", `${queue(name)}/dead-letters/${deadLetter}`),

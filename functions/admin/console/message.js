@@ -53,6 +53,7 @@ export function messageView(main, queue, id) {
       deadLetter && act(deadLetter.replayed_as ? "Replay again" : "Replay", () => api.replay(queue, deadLetter.id), (made) => `Replayed as ${short(made.new_message_id)}.`, "primary"),
       deadLetter && act("Purge dead letter", () => api.purge(queue, deadLetter.id), () => "The dead letter is gone.", "quiet danger-text"),
       ["ready", "scheduled"].includes(found.status) && act("Cancel message", () => api.cancel(queue, id), () => "It is out of the queue and will not run.", "quiet danger-text"),
+      found.status === "in_flight" && act("Cancel running message", () => api.cancel(queue, id, true), () => "It is out of the queue. Its worker is told to stop; what its run has done is not undone.", "quiet danger-text"),
       found.status === "in_flight" && act("Release", () => api.release(queue, id), () => "Released: its holder's claim is stale now."));
     const entry = found.entry;
     fill(box, deadLetter && h("div", { class: "verdict", role: "note" }, h("strong", {}, `${deadLetter.error_type || deadLetter.reason}: `), deadLetter.error || "no error text"),

@@ -14,7 +14,7 @@ from millrace.engine.inspect import EVERY_LANE, LANES, count_dead, list_by_statu
 from millrace.engine.operate import break_claim, cancel_message, pause, reset_breaker, resume
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus
-from millrace.http.fields import Record, Schema, Text, rfc3339
+from millrace.http.fields import Flag, Record, Schema, Text, rfc3339
 from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse
 from millrace.http.routes import Route, RouteReply
@@ -168,7 +168,7 @@ def cancel_one(service: AdminService, request: ApiRequest) -> HttpResponse:
     queue, message_id = service.queue_of(request), request.path["message_id"]
     if not MESSAGE_ID.fullmatch(message_id):
         raise NotFound("queued message", message_id[:64])
-    cancel_message(queue, message_id, request.principal.name)
+    cancel_message(queue, message_id, request.principal.name, running=request.body.get("running", False))
     flush(queue)
     return HttpResponse(200, {"ok": True})
 
@@ -240,6 +240,11 @@ _DETAILS = record(
         "retries": list_of(record("Retry", {"attempt": number(), "wait": text()})),
     },
 )
+_CANCEL = Record(
+    {"running": Flag("Also while a worker holds it: it is told to stop, and what it answers changes nothing.")},
+    name="CancelMessage",
+    example={"running": True},
+)
 _RESET = Record(
     {"target": Text(2_048, 1, meaning="As `breakers` names it; all of the queue's unless given.")},
     name="ResetBreakers",
@@ -286,7 +291,8 @@ ROUTES: tuple[Route[AdminService], ...] = (
     _change(f"{_PATH}/messages/{{message_id}}/release", "break_claim",
             "Take a message from whoever holds it; no attempt is charged.", break_one_claim,
             RouteReply("The claim is broken; the message can be claimed again.", OK), "stale_claim", *_UNKNOWN),
-    _change(f"{_PATH}/messages/{{message_id}}/cancel", "cancel_message",
-            "Take a message that nobody holds out of its queue for good.", cancel_one,
-            RouteReply("The message is out of its queue.", OK), "message_held", *_UNKNOWN),
+    audited(Route("POST", f"{_PATH}/messages/{{message_id}}/cancel", "cancel_message", "operations",
+                  "Take a message out of its queue for good; one that a worker holds only with `running`.", cancel_one,
+                  {200: RouteReply("The message is out of its queue.", OK)}, (Scope.OPERATE,), body=_CANCEL,
+                  refuses=("message_held", *_UNKNOWN))),
 )  # fmt: skip

@@ -35,11 +35,16 @@ def search_command(connection: ApiConnection, wanted: str) -> None:
 @click.command("cancel")
 @click.argument("queue")
 @click.argument("message_id")
+@click.option("--running", is_flag=True, help="Also while a worker holds it: the worker is told to stop.")
 @remote
-def cancel_command(connection: ApiConnection, queue: str, message_id: str) -> None:
-    """Take a message that nobody holds out of its queue for good."""
+def cancel_command(connection: ApiConnection, queue: str, message_id: str, *, running: bool) -> None:
+    """Take a message out of its queue for good.
+
+    A worker that holds it is told with its next heartbeat; what its run still does is not undone, and what it answers
+    changes nothing.
+    """
     with connection.client() as client:
-        client.cancel_message(queue, message_id)
+        client.cancel_message(queue, message_id, running=running)
     _show(connection, {"cancelled": message_id})
 
 

@@ -78,9 +78,13 @@ def break_claim(side: Side, queue: str, message_id: str) -> Steps[None]:
     yield from call(side, "POST", _admin(queue, "messages", message_id, "release"), done_when_repeated=GONE)
 
 
-def cancel_message(side: Side, queue: str, message_id: str) -> Steps[None]:
-    """Take a message that nobody holds out of its queue for good. Raises MessageInUse, ResourceNotFound."""
-    yield from call(side, "POST", _admin(queue, "messages", message_id, "cancel"), done_when_repeated=GONE)
+def cancel_message(side: Side, queue: str, message_id: str, *, running: bool = False) -> Steps[None]:
+    """Take a message out of its queue for good; one that a worker holds only where it may be `running`.
+
+    Raises MessageInUse, ResourceNotFound.
+    """
+    asked = {"running": True} if running else {}
+    yield from call(side, "POST", _admin(queue, "messages", message_id, "cancel"), asked, done_when_repeated=GONE)
 
 
 def search(side: Side, wanted: str) -> Steps[Mapping[str, Any]]:

@@ -12,7 +12,7 @@ from millrace.history.log import HistoryEvent
 from millrace.model.errors import MessageHeld, NotFound, StaleClaim
 from millrace.model.ids import random_token
 from millrace.model.keys import END, READY, WAITING
-from millrace.model.message import Entry, MessageLocation
+from millrace.model.message import Attempt, Entry, MessageLocation
 from millrace.model.queue_state import QueueState
 from millrace.stores.interface import Applied
 
@@ -21,6 +21,8 @@ PURGE_PAGE = 25
 RESET_TRIES = 4
 #: A purge holds what it removes for this long: enough for one page.
 PURGE_LEASE_MS = 30_000
+#: Looks at a message whose claim changes while it is cancelled.
+CANCEL_TRIES = 3
 
 
 def pause(queue: Queue, by: str) -> QueueState:
@@ -78,17 +80,42 @@ def reset_breaker(queue: Queue, target: str | None = None) -> tuple[str, ...]:
     return closed
 
 
-def cancel_message(queue: Queue, message_id: str, by: str) -> None:
-    """Take one message out of its queue for good, where nobody holds it. Its status says `purged`.
+def cancel_message(queue: Queue, message_id: str, by: str, *, running: bool = False) -> None:
+    """Take one message out of its queue for good. Its status says `purged`.
 
-    Costs what a purge costs. Raises MessageHeld where a worker has it, NotFound where it is not queued.
+    One that a worker holds only where it is to be cancelled while `running`: its holder's claim is stale then, so the
+    next heartbeat sets `context.cancelled`, and whatever the run still answers changes nothing. Costs what a purge
+    costs. Raises MessageHeld where a worker has it, NotFound where it is not queued.
     """
-    found = status(queue, message_id)
-    if found.entry is None:
-        raise NotFound("queued message", message_id)
-    now = queue.now()
-    if found.entry.live(now) or not _remove(queue, [found.entry], by, now):
-        raise MessageHeld(message_id)
+    for _ in range(CANCEL_TRIES):
+        found = status(queue, message_id)
+        if found.entry is None:
+            raise NotFound("queued message", message_id)
+        now = queue.now()
+        if not found.entry.live(now):
+            if _remove(queue, [found.entry], by, now):
+                return
+        elif running:
+            if _take_from_holder(queue, found.entry, found.history, now):
+                return
+        else:
+            raise MessageHeld(message_id)
+    raise MessageHeld(message_id)
+
+
+def _take_from_holder(queue: Queue, entry: Entry, history: tuple[Attempt, ...], now: int) -> bool:
+    """Take a held message out under the claim as it was read; False where that has changed meanwhile."""
+    epoch = queue.state().epoch
+    ttl = queue.spec.location_ttl(now)
+    trace = MessageLocation(entry.id, entry.nonce, None, ttl, purged_at=now, history=history)
+    error = failure_of(entry, queue.store.bury_entry(entry, trace, None))
+    if isinstance(error, StaleClaim):
+        return False
+    if error:
+        raise error
+    queue.record(HistoryEvent.PURGED, [entry])
+    book_endings(queue, epoch, 1)
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -332,6 +332,15 @@ def _probes_without_looking(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MemoryStore, "set_breaker", as_it_stands)
 
 
+def _cancel_without_a_trace(patch: pytest.MonkeyPatch) -> None:
+    import millrace.engine.operate
+
+    def trace(*fields: Any, purged_at: int = 0, **others: Any) -> MessageLocation:
+        return MessageLocation(*fields, **others)
+
+    patch.setattr(millrace.engine.operate, "MessageLocation", trace)
+
+
 MUTANTS: dict[str, Mutant] = {
     "ack without token": Mutant(
         "the token in every finishing write",
@@ -437,6 +446,11 @@ MUTANTS: dict[str, Mutant] = {
         "a lost worker charges an attempt",
         "two failing workers and an onlooker",
         _lost_runs_are_free,
+    ),
+    "cancel without a trace": Mutant(
+        "the trace that tells a late ack of a cancelled message from its own",
+        "a running message is cancelled",
+        _cancel_without_a_trace,
     ),
     "replay with a fresh id": Mutant(
         "a replay's derived id",

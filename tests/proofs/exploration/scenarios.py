@@ -18,6 +18,7 @@ from millrace.engine.claim import SILENT_MS, Claim, claim
 from millrace.engine.dead_letters import list_dead_letters, replay
 from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
 from millrace.engine.finish import RunFailure, ack, end, follow_up, nack, release, snooze
+from millrace.engine.operate import cancel_message
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.shares import ALL_TURNS_MS, TURN_MS
 from millrace.engine.status import status
@@ -64,6 +65,7 @@ class World:
         self.committed: dict[str, str] = {}  # id → nonce
         self.ended: Counter[tuple[str, str]] = Counter()
         self.buried: Counter[tuple[str, str]] = Counter()
+        self.cancelled: set[tuple[str, str]] = set()
         self.starts: Counter[tuple[str, str]] = Counter()
         self.versions: dict[str, int] = {}
         self.origins: Counter[str] = Counter()
@@ -129,6 +131,8 @@ class World:
                     self.ended[entry.id, entry.nonce] += 1
         elif name == "bury_entry" and isinstance(answer, Applied):
             self.buried[arguments[0].id, arguments[0].nonce] += 1
+            if arguments[2] is None:
+                self.cancelled.add((arguments[0].id, arguments[0].nonce))
         elif name == "claim_entries":
             for entry, outcome in zip(arguments[0], answer, strict=True):
                 if isinstance(outcome, Applied):
@@ -172,6 +176,8 @@ class World:
         if not held.may_start(queue.now()):
             return False
         key = (held.entry.id, held.entry.nonce)
+        if key in self.cancelled:
+            return True  # its holder has not heard yet: the run may start, and nothing that it answers may count
         assert self.committed.get(held.entry.id) == held.entry.nonce, "an uncommitted message was run"
         assert not self.ended[key], "a run started after done"
         assert not self.buried[key], "a run started after its dead letter"
@@ -244,6 +250,8 @@ class World:
                         return
                     if ack(queue, [held.entry], [b"r"]) != [None]:
                         return
+                    done = self.ended[held.entry.id, held.entry.nonce]
+                    assert done, "a worker was told that its message is done, and it is not"
             except MillraceError:
                 return
 
@@ -364,6 +372,19 @@ class World:
                     self.accepted.add(replay(queue, dead_letter, job).message_id)
             except MillraceError:
                 return
+
+        return work
+
+    def canceller(self) -> Callable[[], None]:
+        """An operator who cancels what there is, whether somebody holds it or not."""
+        queue = self.queue()
+
+        def work() -> None:
+            for message_id in list(self.accepted):
+                with suppress(MillraceError):
+                    cancel_message(queue, message_id, "ops", running=True)
+                    key = (message_id, self.committed[message_id])
+                    assert self.buried[key], "an operator was told that a message is cancelled, and it is not"
 
         return work
 
@@ -556,6 +577,18 @@ def _replayed(world: World) -> list[tuple[str, Callable[[], None]]]:
     return [("job", world.replayer("j")), ("same job", world.replayer("j")), ("worker", world.worker("w"))]
 
 
+def _cancelled(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """An operator cancels a message that one worker holds, and another takes over."""
+    _prepared(world, Draft(b"x"))
+    return [
+        ("slow", world.worker("slow")),
+        ("time", world.time(LEASE_MS)),
+        ("operator", world.canceller()),
+        ("quick", world.worker("quick", fails=True)),
+        ("onlooker", world.onlooker()),
+    ]
+
+
 def _swept(world: World) -> list[tuple[str, Callable[[], None]]]:
     _prepared(world, Draft(b"x"))
     return [
@@ -629,6 +662,7 @@ SCENARIOS: dict[str, Scenario] = {
     "per_key while two senders send": _scenario(_sent_in_order, ordering=Ordering.PER_KEY),
     "two senders at a full queue": _scenario(_full, retention=Retention(max_depth=2)),
     "the sweep mends a depth in traffic": _scenario(_mended, retention=Retention(max_depth=6)),
+    "a running message is cancelled": _scenario(_cancelled),
     "one replay job run twice": _scenario(_replayed),
     "a message grows too old under a worker": _scenario(_swept, retention=Retention(max_age_seconds=60)),
 }
