@@ -26,6 +26,7 @@ from infra.build.check import demand_declared_sdk, import_commands
 from infra.build.requirements import (
     AWS_SDK,
     CEL,
+    KEY_PAIRS,
     POWERTOOLS,
     TRACING,
     CannotBuild,
@@ -84,8 +85,8 @@ class Artifact:
 
 
 ARTIFACTS = {
-    "IngressFunction": Artifact("ingress", (*POWERTOOLS, *AWS_SDK, *CEL), runs_commands=True),
-    "WorkerFunction": Artifact("worker", (*POWERTOOLS, *TRACING, *AWS_SDK, *CEL), runs_commands=True),
+    "IngressFunction": Artifact("ingress", (*POWERTOOLS, *AWS_SDK, *CEL, *KEY_PAIRS), runs_commands=True),
+    "WorkerFunction": Artifact("worker", (*POWERTOOLS, *TRACING, *AWS_SDK, *CEL, *KEY_PAIRS), runs_commands=True),
     "ConsumerFunction": Artifact("consumer", (*AWS_SDK, *CEL)),
     "AuthoriserFunction": Artifact("authoriser", AWS_SDK, needs_definitions=False),
     "AdminFunction": Artifact("admin", (*POWERTOOLS, *AWS_SDK, *CEL, "chalice")),

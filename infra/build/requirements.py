@@ -18,9 +18,11 @@ from millrace.app.tools import find_uv
 AWS_SDK = ("boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3")
 POWERTOOLS = ("aws-lambda-powertools", "typing-extensions")
 CEL = ("common-expression-language",)
+#: Signatures with a key pair (Ed25519, ECDSA, RSA); imported only where one is asked for.
+KEY_PAIRS = ("cryptography", "cffi")
 TRACING = ("aws-xray-sdk", "wrapt")
 #: What the functions that run commands have already.
-BUNDLED = (*AWS_SDK, *POWERTOOLS, *CEL, *TRACING)
+BUNDLED = (*AWS_SDK, *POWERTOOLS, *CEL, *TRACING, *KEY_PAIRS)
 #: Where the bundle's versions are locked. What packages ask for is left out: Chalice's command line would bring 50 MB.
 LOCKS = ("requirements.txt", "infra/locks/dev.txt")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -78,6 +78,7 @@ class Places:
             "DEFINITIONS": str(self.app.definitions),
             "COMMANDS": ",".join(command_modules(os.environ)),
             "WEBHOOK_SECRETS": f"file:{self.home / SECRETS}",
+            "TARGET_SECRETS": f"file:{self.home / SECRETS}",
         }
         if in_process:
             local |= {"SHARED_PROCESS": "1", "WORKER_FUNCTION": ""}
@@ -97,10 +98,10 @@ class Places:
         return str(value.argument).replace("${AWS::StackName}", "local")
 
     def secrets(self) -> dict[str, str]:
-        """A signing secret for each webhook that needs one: made once, kept readable by you only."""
+        """A secret for each webhook and target that names one: made once, kept readable by you only."""
         kept = LocalSecrets(self.home / SECRETS)
         held = kept.read()
-        missing = secret_names(self.app.definitions) - set(held)
+        missing = set().union(*secret_names(self.app.definitions).values()) - set(held)
         if missing:
             held |= {name: secrets.token_hex(24) for name in missing}
             kept.write(held)

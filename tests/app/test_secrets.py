@@ -13,7 +13,10 @@ from tests.app.apps import make
 
 
 def test_the_names_are_those_of_the_definitions_whatever_they_end_in(tmp_path: Path) -> None:
-    assert secret_names(write_definitions(make(tmp_path), os.environ)) == {"SHOP_SIGNING_KEY"}
+    assert secret_names(write_definitions(make(tmp_path), os.environ)) == {
+        "webhooks": {"SHOP_SIGNING_KEY"},
+        "targets": set(),
+    }
 
 
 def test_local_secrets_are_readable_by_their_owner_only_and_replaced_whole(tmp_path: Path) -> None:

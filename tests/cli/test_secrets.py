@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import boto3
 import pytest
 from click.testing import CliRunner, Result
+from moto import mock_aws
 
 from millrace.app.layout import App
 from millrace.app.secrets import LocalSecrets
+from millrace.aws.stored_secrets import StoredSecrets
 from millrace.cli.main import main
+from millrace.signatures import Secret
 from tests.app.apps import make
 
 
@@ -43,7 +47,7 @@ def test_one_is_made_up_and_printed_once(app: App) -> None:
 
 
 def test_a_name_that_no_webhook_has_is_noted_and_an_empty_value_refused(app: App) -> None:
-    assert "no webhook of this app" in millrace("set", "OTHER", given="x").output
+    assert "nothing in this app" in millrace("set", "OTHER", given="x").output
     assert millrace("set", "SHOP_SIGNING_KEY", given="\n").exit_code == 1
     assert held(app) == {"OTHER": "x"}
 
@@ -67,3 +71,29 @@ def test_what_aws_refuses_is_a_sentence(app: App, monkeypatch: pytest.MonkeyPatc
     assert refused.exit_code == 1
     assert "Set AWS_PROFILE or AWS_REGION" in refused.output
     assert "Traceback" not in refused.output
+
+
+def test_what_targets_sign_with_is_kept_apart_on_aws(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function that verifies cannot read what the one that calls signs with, nor the other way round."""
+    queues = app.queues / "partner.millrace"
+    queues.write_text(
+        """app Partner { queue Calls { message_type { n: int }  fed_by: api
+             map_to: http "https://partner.example/in" (secret_env: "PARTNER_KEY") { n: n } } }"""
+    )
+    for name, value in (("AWS_ACCESS_KEY_ID", "t"), ("AWS_SECRET_ACCESS_KEY", "t"), ("AWS_REGION", "eu-west-1")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    with mock_aws():
+        client = boto3.client("secretsmanager", region_name="eu-west-1")
+        for name in ("shop/webhooks", "shop/targets"):
+            client.create_secret(Name=name, SecretString="{}")
+        made = millrace("set", "PARTNER_KEY", "--generate", "--stack", "shop")
+        assert millrace("set", "SHOP_SIGNING_KEY", "--stack", "shop", given="x").exit_code == 0
+        assert {name: StoredSecrets(f"shop/{name}", client).read() for name in ("webhooks", "targets")} == {
+            "webhooks": {"SHOP_SIGNING_KEY": "x"},
+            "targets": {"PARTNER_KEY": made.stdout.strip()},
+        }
+        assert Secret("s", made.stdout.strip()).shared_key()
+        assert millrace("list", "--stack", "shop").exit_code == 0
+        assert millrace("unset", "PARTNER_KEY", "--stack", "shop").exit_code == 0
+        assert millrace("list", "--stack", "shop").exit_code == 1

@@ -1,13 +1,14 @@
-"""The secrets that an app's webhooks verify with: which there are, and where the local stack keeps them."""
+"""The secrets that an app verifies and signs with: which there are, and where the local stack keeps them."""
 
 from __future__ import annotations
 
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from millrace.app.layout import App
 
@@ -15,11 +16,19 @@ from millrace.app.layout import App
 SECRETS = "secrets.json"
 
 
-def secret_names(definitions: Path) -> set[str]:
-    """Every `secret_env` of compiled definitions, those of tenants too."""
+def secret_names(definitions: Path) -> dict[str, set[str]]:
+    """Every `secret_env` of compiled definitions, those of tenants too, by what uses it.
+
+    `webhooks` verify with it, `targets` sign.
+    """
     compiled = json.loads(definitions.read_text("utf-8"))
-    listed = [hook["secrets"] for hook in compiled["webhooks"].values()]
-    listed += [secrets for tenant in compiled["tenants"].values() for secrets in tenant.values()]
+    webhooks = [hook["secrets"] for hook in compiled["webhooks"].values()]
+    webhooks += [secrets for tenant in compiled["tenants"].values() for secrets in tenant.values()]
+    targets = [target["secrets"] for queue in compiled["queues"].values() for target in queue["targets"]]
+    return {"webhooks": _names(webhooks), "targets": _names(targets)}
+
+
+def _names(listed: Iterable[Iterable[Mapping[str, Any]]]) -> set[str]:
     return {secret["name"] for secrets in listed for secret in secrets if secret["source"] == "env"}
 
 

@@ -52,7 +52,8 @@ def limits(queue: QueueDefinition, webhooks: Iterable[WebhookDefinition] = ()) -
         yield "only if", queue.filter.text
     for target in queue.targets:
         fields = "the whole message" if target.input is None else ", ".join(target.input) or "nothing"
-        yield "goes to", f"{target.kind} {target.name} with {fields}"
+        signed = " or ".join(secret.reference for secret in target.secrets)
+        yield "goes to", f"{target.kind} {target.name} with {fields}{f', signed with {signed}' if signed else ''}"
     if not queue.targets:
         yield "goes to", "whoever dequeues it over the API, or replays it"
     for webhook in webhooks:

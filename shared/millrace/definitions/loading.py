@@ -175,7 +175,8 @@ def _read_target(written: Mapping[str, Any], message_type: RecordType | None) ->
         if mapping is None
         else {name: read_expression(expression, message_type) for name, expression in mapping.items()}
     )
-    return Target(TargetKind(written["kind"]), written["name"], rendered)
+    secrets = tuple(_read_secret(secret) for secret in written["secrets"])
+    return Target(TargetKind(written["kind"]), written["name"], rendered, secrets)
 
 
 def read_webhook(name: str, written: Mapping[str, Any]) -> WebhookDefinition:

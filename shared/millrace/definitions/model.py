@@ -26,6 +26,34 @@ class TargetKind(StrEnum):
     QUEUE = "queue"  #: the rendered input becomes a message of another queue
 
 
+class SecretKind(StrEnum):
+    """Where a secret is kept."""
+
+    ENV = "env"
+    SECRETS_MANAGER = "secretsmanager"
+    SSM = "ssm"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretReference:
+    """A secret by the name of its place, never its value, and when it counts."""
+
+    source: SecretKind
+    name: str
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+
+    @property
+    def reference(self) -> str:
+        """As `millrace.signatures` takes it: `env:NAME`."""
+        return f"{self.source}:{self.name}"
+
+    def valid_at(self, now: datetime) -> bool:
+        started = self.valid_from is None or self.valid_from <= now
+        ended = self.valid_until is not None and self.valid_until <= now
+        return started and not ended
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """One destination of a queue's messages, and what it is given."""
@@ -33,12 +61,17 @@ class Target:
     kind: TargetKind
     name: str  #: `Entity.Name`, an address, a function's name or a queue's
     input: Mapping[str, Expression] | None  #: None hands over the whole message
+    secrets: tuple[SecretReference, ...] = ()  #: what signs calls of an `http` target; none: the deployment's
 
     def render(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """The input for one message. Raises ExpressionFailed naming the first field that has no value."""
         if self.input is None:
             return dict(message)
         return {name: expression.evaluate(message) for name, expression in self.input.items()}
+
+    def secrets_at(self, now: datetime) -> tuple[str, ...]:
+        """The secrets of its own that count at a moment, by reference; during a rotation there are two."""
+        return tuple(secret.reference for secret in self.secrets if secret.valid_at(now))
 
     @property
     def entity(self) -> str:
@@ -92,34 +125,6 @@ def _key_text(expression: Expression, message: Mapping[str, Any]) -> str | None:
     if isinstance(value, str):
         return value or None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-class SecretKind(StrEnum):
-    """Where a secret is kept."""
-
-    ENV = "env"
-    SECRETS_MANAGER = "secretsmanager"
-    SSM = "ssm"
-
-
-@dataclass(frozen=True, slots=True)
-class SecretReference:
-    """A secret by the name of its place, never its value, and when it counts."""
-
-    source: SecretKind
-    name: str
-    valid_from: datetime | None = None
-    valid_until: datetime | None = None
-
-    @property
-    def reference(self) -> str:
-        """As `millrace.signatures` takes it: `env:NAME`."""
-        return f"{self.source}:{self.name}"
-
-    def valid_at(self, now: datetime) -> bool:
-        started = self.valid_from is None or self.valid_from <= now
-        ended = self.valid_until is not None and self.valid_until <= now
-        return started and not ended
 
 
 @dataclass(frozen=True, slots=True)

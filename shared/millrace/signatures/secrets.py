@@ -5,7 +5,8 @@
     ssm:NAME[#key]                 a parameter, decrypted
     file:PATH[#key]                a file of this machine, for the local stack
 
-A name that is no variable of the process is a key of what WEBHOOK_SECRETS refers to, where that is set.
+A name that is no variable of the process is a key of what WEBHOOK_SECRETS refers to, where that is set; of what
+TARGET_SECRETS refers to, for the secrets of targets.
 
 A stored value is a plain string, or for a rotation a JSON list of `{name, value, not_before, not_after}` (times as
 RFC 3339 or Unix seconds, both optional). Each reference is fetched when it is first needed, kept for `max_age_ms`,
@@ -74,6 +75,7 @@ class SecretSource:
         environ: Mapping[str, str] | None = None,
         open_store: Callable[[str], Fetch] | None = None,
         fetchers: Mapping[str, Fetch] | None = None,
+        store: str = STORE,
         max_age_ms: int = 5 * MINUTE_MS,
         refresh_ms: int = MINUTE_MS,
         stale_ms: int = 60 * MINUTE_MS,
@@ -83,6 +85,7 @@ class SecretSource:
         self._environ = os.environ if environ is None else environ
         self._open_store = open_store
         self._fetchers = dict(fetchers or {})
+        self._store = store
         self._max_age_ms = max_age_ms
         self._refresh_ms = refresh_ms
         self._stale_ms = stale_ms
@@ -118,7 +121,7 @@ class SecretSource:
         value = self._environ.get(name, "")
         if value.startswith(STORED):
             return value
-        store = self._environ.get(STORE, "")
+        store = self._environ.get(self._store, "")
         return f"{store}#{name}" if store and not value and "#" not in name else reference
 
     def _secrets(self, reference: str) -> tuple[Secret, ...]:

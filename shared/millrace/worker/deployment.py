@@ -44,7 +44,8 @@ def drainer_from(environment: Mapping[str, str], *, runtime: Runtime | None = No
     COMMANDS                   modules that register commands, comma-separated
     WORKER_CONCURRENCY         runs at the same time in one worker (10)
     WORKER_FUNCTION            the worker's own name, to invoke more of them; unset: none is invoked
-    TARGET_SIGNING_SECRETS     references of the secrets that sign http targets, comma-separated
+    TARGET_SIGNING_SECRETS     references of the secrets that sign http targets without one of their own
+    TARGET_SECRETS             where the secrets lie that `map_to: http` names: one JSON object, a key a name
     TARGET_FOLLOW_REDIRECTS    "1" to follow them
     TARGET_ALLOW_LOOPBACK      "1" in development only
     TRACING                    "1" to trace runs with X-Ray
@@ -76,6 +77,10 @@ def deliveries_from(environment: Mapping[str, str], definitions: Definitions) ->
     }
 
 
+#: The variable that names where the targets' secrets lie.
+TARGET_SECRETS = "TARGET_SECRETS"
+
+
 def _http(environment: Mapping[str, str]) -> Deliver:
     from millrace.aws.secrets import powertools_fetch
     from millrace.signatures import SecretSource
@@ -86,7 +91,8 @@ def _http(environment: Mapping[str, str]) -> Deliver:
         follow_redirects=environment.get("TARGET_FOLLOW_REDIRECTS") == "1",
         allow_loopback=environment.get("TARGET_ALLOW_LOOPBACK") == "1",
     )
-    return HttpDelivery(settings, SecretSource(system_clock, environ=environment, open_store=powertools_fetch))
+    secrets = SecretSource(system_clock, environ=environment, open_store=powertools_fetch, store=TARGET_SECRETS)
+    return HttpDelivery(settings, secrets)
 
 
 def _lambda() -> Deliver:

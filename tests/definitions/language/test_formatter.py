@@ -157,3 +157,9 @@ def test_formatting_twice_changes_nothing_and_keeps_every_word(words: list[str],
         str(token).removeprefix("//").strip() for token in before.comments
     )
     assert not any(line != line.rstrip() for line in once.splitlines())
+
+
+def test_a_targets_options_stay_beside_its_address() -> None:
+    text = 'app A { queue Q { map_to: http "https://a.example"( secret_env:"K"   secret: "ssm:/x" ){n: payload.n} } }'
+    wanted = 'map_to: http "https://a.example" (secret_env: "K"  secret: "ssm:/x") { n: payload.n }'
+    assert wanted in formatted(text)

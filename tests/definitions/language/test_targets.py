@@ -35,3 +35,24 @@ def test_a_target_renders_its_fields(target: str, kind: str, name: str) -> None:
 )
 def test_a_wrong_destination_or_field_is_refused(target: str, message: str) -> None:
     assert any(found.startswith(message) for found in messages(queue_text(f"map_to: {target}")))
+
+
+def test_an_http_target_has_secrets_of_its_own_in_turn() -> None:
+    target = 'http "https://example.com/in" (secret_env: "NEW_KEY"  secret: "ssm:/old") { id: payload.id }'
+    (found,) = loaded(queue_text(f"map_to: {target}")).queue("Jobs").targets
+    assert [secret.reference for secret in found.secrets] == ["env:NEW_KEY", "ssm:/old"]
+    (bare,) = loaded(queue_text('map_to: http "https://example.com/in" (secret_env: "KEY")')).queue("Jobs").targets
+    assert (bare.input, bare.secrets[0].reference) == (None, "env:KEY")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ('command A.B (secret_env: "KEY") { id: payload.id }', "`command` signs nothing: only `http` takes a secret"),
+        ('http "https://a.example" (secret: "hunter2")', "a secret is named by its place, never written here"),
+        ('http "https://a.example" (secret_env: "no name")', "a secret is named by its place, never written here"),
+        ('http "https://a.example" (header: "X")', "`header` does not stand in `map_to`"),
+    ],
+)
+def test_what_no_target_signs_with_is_refused(target: str, message: str) -> None:
+    assert any(found.startswith(message) for found in messages(queue_text(f"map_to: {target}")))

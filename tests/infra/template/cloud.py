@@ -123,9 +123,12 @@ class Cloud:
         elif operation == "GetObject":
             return {"Body": io.BytesIO(self._objects[arguments["Key"]])}
         elif operation == "GetSecretValue":
-            # One JSON for all: webhooks' secrets by name, or the bare secret that signs http targets.
+            # One JSON for all: secrets by name, or the bare secret that signs http targets without one of their own.
             kept = {"TargetSecretArn": f"whsec_{SECRET}", "SecretArns": SECRET}
-            text = kept.get(arguments["SecretId"].rpartition(":")[2], json.dumps({"GITHUB_WEBHOOK_SECRET": SECRET}))
+            text = kept.get(
+                arguments["SecretId"].rpartition(":")[2],
+                json.dumps({"GITHUB_WEBHOOK_SECRET": SECRET, "PARTNER_SECRET": f"whsec_{SECRET}"}),
+            )
             return {"SecretString": text}
         elif operation == "GetParameter":
             return {"Parameter": {"Value": SECRET}}

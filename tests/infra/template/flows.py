@@ -77,6 +77,7 @@ def exercise_worker(exercise: Exercise, handler: Handler) -> None:
         "Jobs": (1,),
         "Called": (LARGE,),
         "Posted": (1,),
+        "Signed": (1,),
         "Ordered": (1, 2),
         "Fragile": range(12),
     }.items():

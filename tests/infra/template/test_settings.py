@@ -81,9 +81,12 @@ def test_no_variable_holds_a_secret(name: str) -> None:
 
 def test_no_update_of_the_stack_can_change_a_secret() -> None:
     """CloudFormation writes a value from SecretString or GenerateSecretString only, and a new secret for a new Name."""
-    (written,) = resources("AWS::SecretsManager::Secret").values()
-    assert set(written) == {"Name", "Description"}
-    assert written["Name"] == {"Fn::Sub": "${AWS::StackName}/webhooks"}
+    secrets = resources("AWS::SecretsManager::Secret")
+    assert all(set(written) == {"Name", "Description"} for written in secrets.values())
+    assert {name: written["Name"]["Fn::Sub"] for name, written in secrets.items()} == {
+        "WebhookSecrets": "${AWS::StackName}/webhooks",
+        "TargetSecrets": "${AWS::StackName}/targets",
+    }
 
 
 @pytest.mark.parametrize("kind", ["AWS::Lambda::Permission", "AWS::SQS::QueuePolicy"])

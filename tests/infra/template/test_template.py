@@ -21,12 +21,14 @@ from millrace.aws.settings import Settings
 from millrace.openapi import V1_ROUTES
 from millrace.signatures.secrets import STORE
 from millrace.stores.dynamodb.tables import DeadLetterItem, MessageItem
+from millrace.worker.deployment import TARGET_SECRETS
 from millrace.worker.wakeup import read_event
 
 TEMPLATE = Template.read()
 FUNCTIONS = TEMPLATE.functions()
 #: Set by Lambda, by whoever runs the local stack, or left at its default on purpose.
 NOT_OURS = {
+    "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
     "AWS_LAMBDA_FUNCTION_NAME",
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
     "AWS_REGION",
@@ -83,7 +85,7 @@ def test_every_variable_that_the_code_reads_is_set_or_left_out_knowingly() -> No
 def test_every_variable_that_is_set_is_read() -> None:
     read = set(READS.findall(sources()))
     given = {name for function in FUNCTIONS.values() for name in function.environment}
-    assert given - read - POWERTOOLS == {STORE}
+    assert given - read - POWERTOOLS == {STORE, TARGET_SECRETS}
 
 
 def test_settings_can_be_made_from_what_each_function_gets() -> None:
@@ -92,9 +94,12 @@ def test_settings_can_be_made_from_what_each_function_gets() -> None:
 
 
 def test_the_webhooks_secret_is_made_empty_so_that_no_update_can_touch_its_values() -> None:
-    written = TEMPLATE.resources["WebhookSecrets"]
-    assert set(written["Properties"]) == {"Name", "Description"}
+    for name in ("WebhookSecrets", "TargetSecrets"):
+        assert set(TEMPLATE.resources[name]["Properties"]) == {"Name", "Description"}
     assert FUNCTIONS["IngressFunction"].environment[STORE] == Reference("Sub", "secretsmanager:${WebhookSecrets}")
+    assert FUNCTIONS["WorkerFunction"].environment[TARGET_SECRETS] == Reference(
+        "Sub", "secretsmanager:${TargetSecrets}"
+    )
 
 
 def serving(method: str, path: str) -> Route:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -56,10 +57,12 @@ class Receiver:
         self.thread.join()
 
 
-def http_rig(bench: Bench, receiver: Receiver, **settings: Any) -> TargetRig:
+def http_rig(
+    bench: Bench, receiver: Receiver, options: str = "", secrets: Mapping[str, str] | None = None, **settings: Any
+) -> TargetRig:
     given = HttpSettings(**{"signing": ("env:OUT",), "allow_loopback": True, **settings})
-    delivery = HttpDelivery(given, SecretSource(bench.clock, environ={"OUT": SECRET}))
+    delivery = HttpDelivery(given, SecretSource(bench.clock, environ={"OUT": SECRET, **(secrets or {})}))
     queues = f"""queue Jobs {{ {TYPE}
       delivery {{ max_attempts: 3  initial_backoff_ms: 1000  backoff: none }}
-      map_to: http "{receiver.url}" {{ number: n }} }}"""
+      map_to: http "{receiver.url}" {options} {{ number: n }} }}"""
     return TargetRig(bench, queues, http=delivery)

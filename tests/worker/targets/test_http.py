@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from millrace.engine.dead_letters import list_dead_letters
 from millrace.engine.status import MessageStatus, status
-from millrace.signatures import SecretSource, WebhookRequest, preset, verify
+from millrace.signatures import Secret, SecretSource, SignatureInvalid, WebhookRequest, preset, verify
 from millrace.worker.breaker import FAILURES
 from millrace.worker.targets.http import retry_after_s
 from tests.conftest import NOON, Bench
@@ -142,3 +144,53 @@ def test_without_a_secret_nothing_is_sent(bench: Bench, receiver: Receiver) -> N
 )
 def test_retry_after_in_both_forms(text: str | None, seconds: float | None) -> None:
     assert retry_after_s(text, NOON) == seconds
+
+
+def _signed_by(receiver: Receiver, at: int, **secrets: str) -> set[str]:
+    """Whose secret the last post was signed with."""
+    _, headers, body = receiver.requests[-1]
+    request = WebhookRequest.build("POST", receiver.url, headers, body)
+    found = set()
+    for name, value in secrets.items():
+        try:
+            verify(preset("standard_webhooks"), request, [Secret(name, value)], at)
+        except SignatureInvalid:
+            continue
+        found.add(name)
+    return found
+
+
+OWN, OTHER = (f"whsec_{b64encode(bytes([n]) * 32).decode()}" for n in (1, 2))
+SEED = bytes([3]) * 32
+PRIVATE = f"whsk_{b64encode(SEED).decode()}"
+
+
+def test_a_target_with_a_secret_of_its_own_signs_with_that_alone(bench: Bench, receiver: Receiver) -> None:
+    """One receiver's secret must not let it forge calls to another: nothing is signed with the deployment's."""
+    rig = http_rig(bench, receiver, options='(secret_env: "OWN")', secrets={"OWN": OWN})
+    put_n(rig.queue())
+    rig.drain()
+    assert _signed_by(receiver, bench.clock(), own=OWN, deployment=SECRET, other=OTHER) == {"own"}
+
+
+def test_during_a_rotation_both_of_a_targets_secrets_sign(bench: Bench, receiver: Receiver) -> None:
+    both = '(secret_env: "OWN"  secret_env: "NEXT")'
+    rig = http_rig(bench, receiver, options=both, secrets={"OWN": OWN, "NEXT": OTHER})
+    put_n(rig.queue())
+    rig.drain()
+    assert _signed_by(receiver, bench.clock(), own=OWN, deployment=SECRET, other=OTHER) == {"own", "other"}
+
+
+def test_a_target_whose_secret_is_missing_is_not_called_with_anothers(bench: Bench, receiver: Receiver) -> None:
+    rig = http_rig(bench, receiver, options='(secret_env: "UNSET")')
+    message_id = put_n(rig.queue())
+    rig.drain()
+    assert (receiver.requests, rig.entry(message_id).attempts) == ([], 1)
+
+
+def test_a_private_key_signs_what_its_public_half_verifies(bench: Bench, receiver: Receiver) -> None:
+    rig = http_rig(bench, receiver, options='(secret_env: "OWN")', secrets={"OWN": PRIVATE})
+    put_n(rig.queue())
+    rig.drain()
+    raw = Ed25519PrivateKey.from_private_bytes(SEED).public_key().public_bytes_raw()
+    assert _signed_by(receiver, bench.clock(), own=f"whpk_{b64encode(raw).decode()}", deployment=SECRET) == {"own"}

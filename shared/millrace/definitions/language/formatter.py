@@ -151,7 +151,8 @@ def _property(member: syntax.Property, parsed: Parsed) -> _Item:
 def _mapping(member: syntax.Mapping, parsed: Parsed) -> _Item:
     written = member.destination
     destination = written.text if isinstance(written, Word) else _raw(parsed, written.span)
-    head = f"{member.name.text}: {member.kind.text} {destination}"
+    options = "  ".join(_property(option, parsed).head for option in member.options)
+    head = f"{member.name.text}: {member.kind.text} {destination}{f' ({options})' if options else ''}"
     if member.fields is None:
         return _Item(member.span, head)
     fields = tuple(_property(field, parsed) for field in member.fields)

@@ -16,10 +16,11 @@ label: any_name -> word_label
 ?member: property
        | block
        | MESSAGE_TYPE "{" type_field* "}" -> type_block
-       | MAP_TO ":" any_name destination ["{" mapped* "}"] -> mapping
+       | MAP_TO ":" any_name destination [options] ["{" mapped* "}"] -> mapping
 
 property: NAME ":" expr
 mapped: any_name ":" expr -> property
+options: "(" property* ")"
 destination: any_name ("." any_name)* -> dotted
            | STRING -> text_destination
 

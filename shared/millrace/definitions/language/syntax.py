@@ -188,13 +188,14 @@ class TypeBlock:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """`map_to: kind destination { fields }`; without a block the whole message is handed over."""
+    """`map_to: kind destination (options) { fields }`; without a block the whole message is handed over."""
 
     name: Word
     kind: Word
     destination: Literal | Word
     fields: tuple[Property, ...] | None
     span: Span
+    options: tuple[Property, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from millrace.definitions.language import syntax
 from millrace.definitions.language.lowering import lower
+from millrace.definitions.language.secrets import read_secrets
 from millrace.definitions.language.settings import BlockReader
 from millrace.definitions.language.source import Code, did_you_mean
 from millrace.definitions.language.syntax import Word
@@ -29,7 +30,18 @@ def compile_target(mapping: syntax.Mapping, message_type: RecordType, settings: 
         return None
     name = _destination(kind, mapping.destination, settings)
     mapped = None if mapping.fields is None else _fields(mapping.fields, message_type, settings)
-    return None if name is None else {"kind": kind, "name": name, "input": mapped}
+    secrets = _secrets(mapping, settings)
+    return None if name is None else {"kind": kind, "name": name, "input": mapped, "secrets": secrets}
+
+
+def _secrets(mapping: syntax.Mapping, settings: BlockReader) -> list[dict[str, Any]]:
+    """What signs the calls of this target alone."""
+    options = BlockReader(settings.parsed, settings.report, "map_to", mapping.options)
+    found = read_secrets(options)
+    if mapping.options and mapping.kind.text != TargetKind.HTTP:
+        message = f"`{mapping.kind.text}` signs nothing: only `http` takes a secret"
+        settings.error(mapping.options[0].span, Code.MISPLACED, message, "remove it")
+    return found
 
 
 def _fields(fields: tuple[syntax.Property, ...], message_type: RecordType, settings: BlockReader) -> dict[str, Any]:

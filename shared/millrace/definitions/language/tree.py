@@ -80,10 +80,15 @@ class TreeBuilder(Transformer_NonRecursive[Token, syntax.File]):
         return syntax.TypeBlock(_word(parts[0]), tuple(parts[1:]), _span(meta))
 
     def mapping(self, meta: Meta, parts: list[Any]) -> syntax.Mapping:
-        keyword, kind, destination, *fields = parts
+        keyword, kind, destination, options, *fields = parts
         braced = self._source.text[_span(meta).end - 1] == "}"
         present = tuple(field for field in fields if field is not None)
-        return syntax.Mapping(_word(keyword), kind, destination, present if braced else None, _span(meta))
+        return syntax.Mapping(
+            _word(keyword), kind, destination, present if braced else None, _span(meta), options or ()
+        )
+
+    def options(self, _meta: Meta, parts: list[syntax.Property]) -> tuple[syntax.Property, ...]:
+        return tuple(part for part in parts if part is not None)
 
     def property(self, meta: Meta, parts: list[Any]) -> syntax.Property:
         name = parts[0] if isinstance(parts[0], Word) else _word(parts[0])

@@ -46,6 +46,7 @@ VOCABULARY: dict[str, Words] = {
     "secret": Words(("valid_from", "valid_until")),
     "tenant": Words((), ("webhook",)),
     "tenant_webhook": Words(("secret", "secret_env"), ("secret",)),
+    "map_to": Words(("secret", "secret_env")),
 }  # fmt: skip
 
 #: Blocks and settings that may stand several times in one block.

@@ -48,7 +48,7 @@ class HttpFailed(TargetFailed):
 class HttpSettings:
     """How requests are signed and where they may go."""
 
-    signing: tuple[str, ...]  #: references of the secrets that sign; several during a rotation
+    signing: tuple[str, ...]  #: references of the secrets that sign for targets without one of their own
     follow_redirects: bool = False
     allow_loopback: bool = False  #: for development: also plain http to this machine
     user_agent: str = "Millrace/1"
@@ -90,7 +90,8 @@ class HttpDelivery:
 
     def _headers(self, context: RunContext, request: TargetRequest, body: bytes) -> dict[str, str]:
         now = context.queue.now()
-        live = [secret for secret in self._secrets.resolve(self._settings.signing) if secret.live(now)]
+        references = self._settings.signing if request.secrets is None else request.secrets
+        live = [secret for secret in self._secrets.resolve(references) if secret.live(now)]
         if not live:
             raise ConfigurationMissing("no secret is live to sign an http target with")
         delivery_id = f"{context.message_id}.{request.index}" if request.several else context.message_id

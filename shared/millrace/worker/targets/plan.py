@@ -9,6 +9,7 @@ all of them are. (A worker that dies after a delivery and before that write deli
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from millrace.admission.rendering import read_message, render
@@ -79,7 +80,9 @@ class TargetPlan:
         if held_until is not None:
             wait = (held_until - context.queue.now()) / 1000
             raise Snooze(after=max(0.0, wait), reason=f"{name} is down; it was not called.")
-        request = TargetRequest(target.name, given, index, len(self._targets) > 1)
+        moment = datetime.fromtimestamp(context.queue.now() / 1000, UTC)
+        secrets = target.secrets_at(moment) if target.secrets else None
+        request = TargetRequest(target.name, given, index, len(self._targets) > 1, secrets)
         try:
             result = self._deliveries[target.kind](context, request)
         except (Throttled, Unavailable):

@@ -34,6 +34,7 @@ class TargetRequest:
     given: Any
     index: int  #: of the target within its queue
     several: bool  #: whether the queue has others
+    secrets: tuple[str, ...] | None = None  #: references of what signs it; None: the deployment's
 
 
 class Deliver(Protocol):
