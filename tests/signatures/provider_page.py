@@ -37,8 +37,8 @@ again once the queue has forgotten it. *Anything*: the secret itself is sent. He
 changed, but make no new delivery of a captured one (except for Shopify's known topics: the same bytes run once for
 each); the compiler warns where a queue reads one.
 
-**Ed25519 and ECDSA** (discord, telnyx, sendgrid, and `whpk_` keys of Standard Webhooks): `millrace send` signs them with
-a private key in the same form: an Ed25519 seed, or PKCS 8 for ECDSA.
+**Ed25519 and ECDSA** (discord, telnyx, sendgrid, and `whpk_` keys of Standard Webhooks): `millrace send` signs
+them with a private key in the same form: an Ed25519 seed, or PKCS 8 for ECDSA.
 
 *Checked against* names the provider's own library, and is the only proof of a row. Where it is blank, the row was
 written from memory of the scheme: *read more* leads to the provider's pages, which were not compared with it, and the
