@@ -19,6 +19,7 @@ from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.interface import Store
 from millrace.stores.memory.admin import MemoryTokens
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from tests.app_table import Orders
 from tests.engines import ADDRESS, SharedEngines, shared_engine, use_local_credentials
 
 #: Tests that run side by side share one engine and keep apart by tables.
@@ -138,6 +139,13 @@ class Bench:
 @pytest.fixture
 def bench(store: Store, clock: Clock, tenant: str) -> Bench:
     return Bench(store, clock, tenant)
+
+
+@pytest.fixture
+def orders(store: Store, tenant: str, request: pytest.FixtureRequest) -> Orders:
+    """A table of an app's own beside the queue's."""
+    on_dynamodb = isinstance(store, DynamoStore)
+    return Orders(store, tenant, request.getfixturevalue("engine_client") if on_dynamodb else None)
 
 
 @pytest.fixture

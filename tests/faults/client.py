@@ -138,6 +138,7 @@ class FaultyClient:
 
     def __init__(self, client: Any) -> None:
         self._client = client
+        self.meta = getattr(client, "meta", None)
         self._plan: deque[RequestFault] = deque()
         self._always: RequestFault | None = None
         self.time = Time()

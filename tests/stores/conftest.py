@@ -24,6 +24,7 @@ from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.interface import Store
 from millrace.stores.memory.queue import MemoryBlobs
+from tests.app_table import Orders
 from tests.faults.client import FaultyClient, StoreOnFaultyClient
 from tests.performance.simulation.dynamodb import SimulatedDynamoDB
 from tests.performance.simulation.virtual_time import VirtualTime
@@ -105,6 +106,16 @@ def store(request: pytest.FixtureRequest) -> Store:
     """Every implementation in turn: whatever holds on one holds on all."""
     found: Store = request.getfixturevalue(f"{request.param.replace('dynamodb', 'dynamo')}_store")
     return found
+
+
+_APP_TABLES_BY = {"dynamodb": "dynamo_client", "minimal": "dynamo_client", "ministack": "ministack_client"}
+
+
+@pytest.fixture
+def orders(store: Store, tenant: str, request: pytest.FixtureRequest) -> Orders:
+    """A table of an app's own on the same engine."""
+    client = _APP_TABLES_BY.get(request.node.callspec.params["store"])
+    return Orders(store, tenant, request.getfixturevalue(client) if client else None)
 
 
 @pytest.fixture(params=[1, 2, 27], ids=["single", "batch", "two-requests"])

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from millrace.model.clock import system_entropy
+from millrace.model.ids import random_token
 from millrace.model.keys import END, READY
 from millrace.model.message import Entry
 from millrace.model.queue_samples import QueueSample
 from millrace.model.webhook_problems import WebhookProblem
-from millrace.stores.interface import APPLIED, Store
+from millrace.stores.interface import APPLIED, AcceptStep, EndStep, Store
 from tests.conftest import NOON
 from tests.stores.samples import Samples, all_claimed, claimed
 
@@ -116,6 +118,28 @@ def change_in_place(store: Store, samples: Samples, _count: int) -> Step:
     return Step(lambda: store.move_entry(held, new, location), APPLIED, look, (new, location))
 
 
+def transact_ending(store: Store, samples: Samples, _count: int) -> Step:
+    (held,) = _held(store, samples, 1)
+    result = samples.result(held.id, nonce=held.nonce, version=held.version)
+    return Step(
+        lambda: store.transact([EndStep(held, result)], (), random_token(system_entropy)),
+        APPLIED,
+        lambda: (store.get_entry(held.place), store.get_records(held.id).result),
+        (None, result),
+    )
+
+
+def transact_acceptance(store: Store, samples: Samples, _count: int) -> Step:
+    entry = samples.entry()
+    message = samples.message(entry)
+    return Step(
+        lambda: store.transact([AcceptStep(message, entry)], (), random_token(system_entropy)),
+        APPLIED,
+        lambda: (store.get_entry(entry.place), store.get_messages([entry.id])),
+        (entry, {entry.id: message}),
+    )
+
+
 def bury_entry(store: Store, samples: Samples, _count: int) -> Step:
     (held,) = _held(store, samples, 1)
     dead_letter = samples.dead_letter(samples.message(held))
@@ -200,6 +224,8 @@ SINGLES: list[Prepare] = [
     change_in_place,
     bury_entry,
     put_workflow_state,
+    transact_ending,
+    transact_acceptance,
     mark_replayed,
     delete_dead_letter,
     set_paused,

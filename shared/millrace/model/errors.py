@@ -8,11 +8,14 @@
     │   ├── BodyTooLarge          the body is over the queue's limit
     │   ├── TooManyValues         the body's JSON holds more values than anybody reads
     │   ├── InvalidMessage        the message does not fit its type; names every path
-    │   └── ExpressionFailed      an expression of the definition has no value for this message
+    │   ├── ExpressionFailed      an expression of the definition has no value for this message
+    │   └── InvalidTransaction    writes that cannot share a transaction with the queue's own
     ├── NotFound                  no message or dead letter of that id
     ├── BodyLost                  a large body is gone, or is not what was accepted
     ├── StaleClaim                the claim is no longer the newest; nothing was changed
     ├── StaleState                the workflow state has another version; nothing was changed
+    ├── TransactionRefused        a condition of the caller's own writes did not hold; nothing was written
+    ├── DuplicateMessage          a transaction's message is there already; nothing was written
     ├── KeyReused                 the idempotency key belongs to a message with another body; nothing was accepted
     ├── AlreadyReplayed           the dead letter was replayed before; nothing was written
     ├── MessageHeld               a worker holds the message; nothing was changed
@@ -25,7 +28,7 @@ The core knows no HTTP: one table at the edge maps `code` to a status.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 
@@ -120,6 +123,12 @@ class ExpressionFailed(InvalidRequest):
         super().__init__(f"`{expression}`: {problem}.")
 
 
+class InvalidTransaction(InvalidRequest):
+    """Writes that cannot share a transaction with the queue's own; nothing was written."""
+
+    code = "invalid_transaction"
+
+
 class NotFound(MillraceError):
     """There is nothing under that id."""
 
@@ -162,6 +171,28 @@ class StaleState(MillraceError):
         super().__init__(
             f"State of message {message_id!r} has version {current}, not {expected}: read it again and retry."
         )
+
+
+class TransactionRefused(MillraceError):
+    """A condition of the caller's own writes did not hold; nothing was written, the queue's part neither."""
+
+    code = "transaction_refused"
+
+    def __init__(self, reasons: Mapping[int, str]) -> None:
+        self.reasons = dict(reasons)  #: position among the caller's writes, from 0 → why
+        told = "; ".join(f"write {position + 1}: {reason}" for position, reason in sorted(reasons.items()))
+        super().__init__(f"The transaction was refused, nothing was written: {told}.")
+
+
+class DuplicateMessage(MillraceError):
+    """A message of a transaction is there already, under the same idempotency key; nothing was written."""
+
+    code = "duplicate_message"
+
+    def __init__(self, message_id: str, status: str) -> None:
+        self.message_id = message_id
+        self.status = status  #: of the message that is there
+        super().__init__(f"Message {message_id!r} of the same idempotency key is there already ({status}).")
 
 
 class KeyReused(MillraceError):

@@ -10,7 +10,7 @@ minted by the caller, and "it already holds mine" is success.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -28,6 +28,7 @@ from millrace.model.message import (
 )
 from millrace.model.queue_samples import QueueSample
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
+from millrace.model.transaction import AppWrite
 from millrace.model.webhook_problems import WebhookProblem
 
 T = TypeVar("T")
@@ -59,8 +60,50 @@ class Full:
     current: QueueState
 
 
+@dataclass(frozen=True, slots=True)
+class EndStep:
+    """In a transaction: the entry goes, where it holds its token, and its result is kept."""
+
+    entry: Entry
+    result: Result  #: of this very claim: what tells an ending of ours from somebody else's
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptStep:
+    """In a transaction: a message is committed with its entry (none for one that the filter left out)."""
+
+    message: Message
+    entry: Entry | None
+    replaces: str = ""  #: nonce of the message that it takes the place of; empty where nothing may be there
+
+
+TransactStep = EndStep | AcceptStep
+
+
+@dataclass(frozen=True, slots=True)
+class StepRefused:
+    """A transaction did not happen: the condition of one of the queue's own steps did not hold."""
+
+    position: int  #: among the steps
+    entry: Entry | None = None  #: of an `EndStep`, as it stands
+    message: Message | None = None  #: in the place of an `AcceptStep`'s
+
+
+@dataclass(frozen=True, slots=True)
+class WritesRefused:
+    """A transaction did not happen: conditions of the app's own writes did not hold."""
+
+    reasons: Mapping[int, str]  #: position among the writes → why
+
+
+@dataclass(frozen=True, slots=True)
+class TooLate:
+    """A transaction was not sent: its time was over."""
+
+
 APPLIED = Applied()
 WriteResult = Applied | Refused[T] | Unknown
+TransactResult = Applied | StepRefused | WritesRefused | TooLate | Unknown
 
 
 class Store(Protocol):
@@ -123,6 +166,21 @@ class Store(Protocol):
 
         A state with another nonce counts as none.
         Refused with the state as it stands (version 0 where there is none), or with None when the claim is stale.
+        """
+
+    # -- transactions with an app's own writes -----------------------------------------------------------------
+    def transact(
+        self,
+        steps: Sequence[TransactStep],
+        writes: Sequence[AppWrite],
+        request_token: str,
+        in_time: Callable[[], bool] = lambda: True,
+    ) -> TransactResult:
+        """The queue's steps and the app's writes in one step: all of them happen, or none.
+
+        One that had happened by an earlier try is applied: its result or its message is there. `in_time` is asked
+        right before it is sent. A refusal by a step goes before one by a write. Raises InvalidTransaction, where
+        nothing was written either.
         """
 
     # -- one message by id --------------------------------------------------------------------------------------

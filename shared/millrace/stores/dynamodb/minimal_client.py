@@ -53,6 +53,7 @@ class MinimalClient:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{endpoint_url!r} is not the address of an endpoint")
         self._host, self._port = parts.hostname, parts.port
+        self.region = region
         # Made once: reading the certificates of the system takes longer than a request.
         self._tls = ssl.create_default_context(cafile=authorities) if parts.scheme == "https" else None
         usual = parts.port is None or parts.port == (80 if self._tls is None else 443)

@@ -60,6 +60,12 @@ class WriteAnswer:
     error: StoreUnavailable | None = None
 
 
+def region_of(client: Any) -> str:
+    """Where a client's tables are; empty where it does not say."""
+    found = getattr(getattr(client, "meta", client), "region_name", None) or getattr(client, "region", None)
+    return found if isinstance(found, str) else ""
+
+
 class RetryingClient:
     """Requests with their retries: full jitter between tries, up to a deadline."""
 
@@ -75,6 +81,7 @@ class RetryingClient:
         chance: Chance = system_chance,
     ) -> None:
         self.client = client
+        self.region = region_of(client)
         self._deadline_s = deadline_s
         self._first_wait_s = first_wait_s
         self._longest_wait_s = longest_wait_s
@@ -83,22 +90,33 @@ class RetryingClient:
         self._chance = chance
 
     def send(
-        self, operation: str, *, repeatable: bool = True, deadline_s: float | None = None, **arguments: Any
+        self,
+        operation: str,
+        *,
+        repeatable: bool = True,
+        deadline_s: float | None = None,
+        before_sending: Callable[[], None] | None = None,
+        **arguments: Any,
     ) -> dict[str, Any]:
         """One request until it is answered.
 
         Raises ConditionFailed with the item as it stands, or StoreUnavailable at the deadline (at once, where no
-        answer came to a write that is not `repeatable`).
+        answer came to a write that is not `repeatable`). `before_sending` is called before every try, for a request
+        whose content is not ours: it may raise, and its refusals are RequestRefused.
         """
         call = getattr(self.client, operation)
         deadline, failures = self._deadline(deadline_s), 0
         after_no_answer = False
         while True:
             try:
+                if before_sending is not None:
+                    before_sending()
                 answer: dict[str, Any] = call(**arguments)
                 return answer
             except declined() as error:
                 code = error.response.get("Error", {}).get("Code", "")
+                if before_sending is not None and _is_refusal(error):
+                    raise RequestRefused(error) from None
                 if code in CONDITION_FAILED:
                     raise ConditionFailed(_old_item(error), after_no_answer=after_no_answer) from None
                 if code == "TransactionCanceledException":
@@ -273,6 +291,24 @@ class RetryingClient:
                 raise CancelledByCondition(reasons, after_no_answer=after_no_answer)
         if not any(reason.get("Code") in THROTTLED for reason in reasons):
             raise StoreUnavailable(f"DynamoDB cancelled a transaction: {error}") from error
+
+
+class RequestRefused(Exception):
+    """DynamoDB refused a request whose content is somebody else's, and nothing was written; says why."""
+
+    def __init__(self, error: Any) -> None:
+        self.told = str(error)
+        self.reasons: list[dict[str, Any]] = error.response.get("CancellationReasons") or []  #: one for each write
+        super().__init__(self.told)
+
+
+def _is_refusal(error: Any) -> bool:
+    """Whether a repeat would be answered the same: it is not throttled, in another's way, or without an answer."""
+    code = error.response.get("Error", {}).get("Code", "")
+    if code in AMBIGUOUS or code in THROTTLED or _status(error) >= 500:
+        return False
+    codes = {reason.get("Code", "None") for reason in error.response.get("CancellationReasons") or []} - {"None"}
+    return not codes or not codes <= THROTTLED
 
 
 class CancelledByCondition(ConditionFailed):

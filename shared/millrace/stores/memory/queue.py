@@ -16,8 +16,22 @@ from millrace.model.keys import WITHDRAWN
 from millrace.model.message import DeadLetter, Entry, Message, MessageLocation, Place, Records, Result, WorkflowState
 from millrace.model.queue_samples import SAMPLE_MS, QueueSample
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
+from millrace.model.transaction import AppWrite, check_together
 from millrace.model.webhook_problems import WebhookProblem
-from millrace.stores.interface import APPLIED, Full, Refused, WriteResult
+from millrace.stores.interface import (
+    APPLIED,
+    AcceptStep,
+    EndStep,
+    Full,
+    Refused,
+    StepRefused,
+    TooLate,
+    TransactResult,
+    TransactStep,
+    WriteResult,
+    WritesRefused,
+)
+from millrace.stores.memory.app_tables import AppTables
 
 
 class MemoryBlobs:
@@ -48,6 +62,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self.app_tables = AppTables(self._lock)  #: of the app, for transactions that both take part in
         self.entries: dict[Place, Entry] = {}
         self.messages: dict[str, Message] = {}
         self.location: dict[str, MessageLocation] = {}
@@ -212,6 +227,57 @@ class MemoryStore:
                 return Refused(current)
             self.workflow_state[entry.id] = workflow_state
             return APPLIED
+
+    # -- transactions with an app's own writes ------------------------------------------------------------------
+    def transact(
+        self,
+        steps: Sequence[TransactStep],
+        writes: Sequence[AppWrite],
+        request_token: str,  # noqa: ARG002 (what is there already says that it has happened)
+        in_time: Callable[[], bool] = lambda: True,
+    ) -> TransactResult:
+        own_items = sum(1 if isinstance(step, AcceptStep) and step.entry is None else 2 for step in steps)
+        check_together(writes, own_items, (), "")
+        with self._lock:
+            if any(map(self._happened, steps)):
+                return APPLIED
+            if not in_time():
+                return TooLate()
+            for position, step in enumerate(steps):
+                refused = self._step_refused(position, step)
+                if refused:
+                    return refused
+            reasons = self.app_tables.refusals(writes)
+            if reasons:
+                return WritesRefused(reasons)
+            for step in steps:
+                self._make(step)
+            self.app_tables.apply(writes)
+            return APPLIED
+
+    def _happened(self, step: TransactStep) -> bool:
+        if isinstance(step, EndStep):
+            result = self.results.get(step.result.id)
+            return result is not None and (result.nonce, result.version) == (step.result.nonce, step.result.version)
+        message = self.messages.get(step.message.id)
+        return message is not None and message.nonce == step.message.nonce
+
+    def _step_refused(self, position: int, step: TransactStep) -> StepRefused | None:
+        if isinstance(step, EndStep):
+            entry = self.entries.get(step.entry.place)
+            return None if entry and entry.token == step.entry.token else StepRefused(position, entry=entry)
+        message = self.messages.get(step.message.id)
+        as_expected = (message.nonce if message else "") == step.replaces
+        return None if as_expected else StepRefused(position, message=message)
+
+    def _make(self, step: TransactStep) -> None:
+        if isinstance(step, EndStep):
+            del self.entries[step.entry.place]
+            self.results[step.result.id] = step.result
+            return
+        self.messages[step.message.id] = step.message
+        if step.entry is not None:
+            self.entries[step.entry.place] = step.entry
 
     # -- one message by id --------------------------------------------------------------------------------------
     def get_records(self, message_id: str) -> Records:
