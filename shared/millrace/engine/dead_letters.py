@@ -12,6 +12,7 @@ from millrace.engine.queue import Queue
 from millrace.model.cursor import Page, filtered_page
 from millrace.model.errors import NotFound
 from millrace.model.ids import keyed_message_id
+from millrace.model.journal import EFFECTS, effect_root
 from millrace.model.keys import may_set_priority
 from millrace.model.message import EVERY_DEAD_LETTER, DeadLetter, DeadLetterFilter, Draft
 
@@ -76,7 +77,7 @@ def replay_draft(queue: Queue, dead_letter: DeadLetter, body: bytes) -> Draft:
     return Draft(
         body,
         content_type=dead_letter.message.content_type,
-        headers=dead_letter.message.headers,
+        headers={**dead_letter.message.headers, EFFECTS: effect_root(dead_letter.message)},
         key=dead_letter.key,
         priority=dead_letter.priority if may_set_priority(queue.spec.ordering) else None,
         project=dead_letter.project,

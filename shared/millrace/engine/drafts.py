@@ -9,6 +9,7 @@ from millrace.engine.queue import Queue
 from millrace.model.clock import Entropy
 from millrace.model.errors import BodyTooLarge, InvalidField
 from millrace.model.ids import keyed_message_id, random_token
+from millrace.model.journal import EFFECTS
 from millrace.model.keys import may_set_priority
 from millrace.model.message import Draft
 from millrace.model.queue_spec import MAX_PRIORITY, PRIORITIES, QueueSpec
@@ -163,7 +164,8 @@ def _check_headers(draft: Draft) -> None:
         return
     allowed = f"names and values of text, no name empty, at most {HEADER_BYTES} bytes in all"
     try:
-        size = sum(len(name.encode()) + len(value.encode()) for name, value in draft.headers.items())
+        given = {name: value for name, value in draft.headers.items() if name != EFFECTS}  # a replay's own, small
+        size = sum(len(name.encode()) + len(value.encode()) for name, value in given.items())
     except UnicodeEncodeError:
         raise InvalidField("headers", "are not text", allowed) from None
     if size > HEADER_BYTES or "" in draft.headers:

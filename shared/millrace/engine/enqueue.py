@@ -125,7 +125,7 @@ def _admit(
                 body = queue.runtime.bodies.encode(item.draft.body)
                 known = _known(queue, item, body)
                 if known is None:
-                    pairs.append(_Pair(position, admission, *_items(queue, item, body, order, now)))
+                    pairs.append(_Pair(position, admission, *entry_and_message(queue, item, body, order, now)))
                     continue
                 answers[position] = known
             except StoreUnavailable as error:
@@ -147,13 +147,14 @@ def _known(queue: Queue, item: Checked, body: Body) -> Receipt | None:
     records = queue.store.get_records(item.id)
     if records.message is None:
         return None
-    answer = _still_standing(queue, records.message, records)
+    answer = still_standing(queue, records.message, records)
     if answer is not None and not answer.status.ended:
         queue.record_accepted([(records.message, None)])
     return answer
 
 
-def _items(queue: Queue, item: Checked, body: Body, order: str, now: int) -> tuple[Entry, Message]:
+def entry_and_message(queue: Queue, item: Checked, body: Body, order: str, now: int) -> tuple[Entry, Message]:
+    """What is written for an admitted message; a large body is put into its blob."""
     spec, draft = queue.spec, item.draft
     ordered = spec.ordering.ordered
     place = ready_place(
@@ -261,7 +262,7 @@ def _answer_repeat(queue: Queue, pair: _Pair, current: Message) -> Receipt:
                 current.id, current.correlation_id, current.idempotency_key, duplicate=True, existing=current
             )
         if current.place.sk != WITHDRAWN:
-            answer = _still_standing(queue, current, queue.store.get_records(current.id))
+            answer = still_standing(queue, current, queue.store.get_records(current.id))
             if answer is not None:
                 return answer
         outcome = queue.store.replace_message(pair.message, current.nonce)
@@ -274,7 +275,7 @@ def _answer_repeat(queue: Queue, pair: _Pair, current: Message) -> Receipt:
         current = outcome.current
 
 
-def _still_standing(queue: Queue, message: Message, records: Records) -> Receipt | None:
+def still_standing(queue: Queue, message: Message, records: Records) -> Receipt | None:
     """The answer to a repeat of this message; None where it has ended and its window is over."""
     now = queue.now()
     found = locate(queue.store, message, records, now)

@@ -30,7 +30,7 @@ def record_filtered(queue: Queue, draft: Draft, *, system_key: str = "") -> Rece
 def record_all_filtered(queue: Queue, drafts: Sequence[Checked]) -> list[Receipt | MillraceError]:
     """Record many: a receipt or an error for each, in their order."""
     now = queue.now()
-    messages = [_record(queue, checked, now) for checked in drafts]
+    messages = [filtered_message(queue, checked, now) for checked in drafts]
     answers: list[Receipt | MillraceError] = []
     for message, outcome in zip(messages, queue.store.put_messages(messages), strict=True):
         if not isinstance(outcome, Applied | Refused):
@@ -59,7 +59,8 @@ def filtered_id(queue: Queue, checked: Checked) -> str:
     return keyed_message_id(queue.tenant, queue.spec.name, f"{RESERVED}filtered{RESERVED}{checked.id}")
 
 
-def _record(queue: Queue, checked: Checked, now: int) -> Message:
+def filtered_message(queue: Queue, checked: Checked, now: int) -> Message:
+    """The record of a message that the filter left out."""
     draft = checked.draft
     return Message(
         id=filtered_id(queue, checked),

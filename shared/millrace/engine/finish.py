@@ -56,6 +56,7 @@ class Ended:
     entry: Entry
     snapshot: bytes | None
     epoch: int  #: the queue's, as it was seen before the entry was taken out
+    kept: bool = False  #: its result was written together with its end
 
 
 def end(queue: Queue, entry: Entry, snapshot: bytes | None = None) -> Ended | None:
@@ -76,8 +77,9 @@ def follow_up(queue: Queue, ended: Sequence[Ended]) -> None:
 
     A crash before it loses the snapshots, not the truth; the sweep finds the credits.
     """
-    if ended and queue.spec.idempotency.cache_result:
-        queue.store.put_results([_result(queue, one.entry, one.snapshot) for one in ended])
+    unkept = [one for one in ended if not one.kept] if queue.spec.idempotency.cache_result else []
+    if unkept:
+        queue.store.put_results([result_of(queue, one.entry, one.snapshot) for one in unkept])
     if ended:
         book_endings(queue, min(one.epoch for one in ended), len(ended), done=[one.entry.id for one in ended])
 
@@ -104,7 +106,8 @@ def _record_answers(
         queue.record(HistoryEvent.STALE, [entry for entry, refused in zip(entries, stale, strict=True) if refused])
 
 
-def _result(queue: Queue, entry: Entry, snapshot: bytes | None) -> Result:
+def result_of(queue: Queue, entry: Entry, snapshot: bytes | None) -> Result:
+    """What is kept of a message that this claim finished."""
     now = queue.now()
     return Result(entry.id, entry.nonce, entry.version, now, snapshot or b"", queue.spec.message_ttl(now))
 
