@@ -17,7 +17,7 @@ from millrace.engine.inspect import list_claims, list_entries
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, status
 from millrace.model.errors import InvalidCursor, InvalidField, NotFound
-from millrace.model.journal import effect_root
+from millrace.model.journal import EFFECTS, effect_root
 from millrace.model.message import DeadLetterFilter, DeadLetterReason, Draft
 from millrace.model.queue_spec import RetryPolicy
 from tests.conftest import Bench
@@ -120,7 +120,8 @@ def test_a_replay_is_a_new_message_that_points_to_its_origin(bench: Bench, queue
     assert body_of(queue, held) == b"body 0"
     assert (held.message.origin, held.message.correlation_id) == (dead_letter.message.id, "c-0")
     assert (held.entry.project, held.message.headers["x-n"], held.attempt) == ("a", "0", 1)
-    assert effect_root(held.message) == effect_root(dead_letter.message)
+    first = dead_letter.message
+    assert held.message.headers[EFFECTS] == effect_root(first.id, first.received_at, first.headers)
     ack(queue, [held.entry])
     marked = get_dead_letter(queue, dead_letter.sk)
     assert (marked.replayed_as, marked.replay_job, marked.replayed_at) == (receipt.message_id, "job-1", bench.clock())

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from millrace.model.errors import InvalidField, StoreUnavailable
-from millrace.model.journal import EFFECTS, WRITE_TRIES, effect_key, effect_root, once
-from tests.stores.samples import Samples
+from millrace.model.journal import EFFECTS, STEPS, TARGETS, WRITE_TRIES, effect_key, effect_root, hidden, once, visible
 
 
 class Kept:
@@ -72,11 +70,14 @@ def test_a_value_that_json_cannot_spell_is_named() -> None:
 
 
 def test_the_key_of_an_effect() -> None:
-    message = Samples("t").message()
-    root = effect_root(message)
+    root = effect_root("id", 1_000, {"x": "y"})
     assert effect_key(root, "charge") == effect_key(root, "charge")
     assert effect_key(root, "charge") != effect_key(root, "refund")
-    sent_again = replace(message, received_at=message.received_at + 1)
-    assert effect_root(sent_again) != root, "the same idempotency key after its window is other work"
-    replayed = replace(sent_again, id="new", headers={EFFECTS: root})
-    assert effect_root(replayed) == root
+    assert effect_root("id", 1_001, {}) != root, "the same idempotency key after its window is other work"
+    assert effect_root("new", 2_000, {EFFECTS: root}) == root
+
+
+def test_a_handler_sees_only_what_is_its_own() -> None:
+    stored = {"mine": 1, STEPS: {"charge": 1}, TARGETS: {"0": "done"}}
+    assert visible(stored) == {"mine": 1}
+    assert {**visible(stored), **hidden(stored)} == stored

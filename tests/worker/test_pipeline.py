@@ -103,8 +103,8 @@ def test_done_runs_are_acked_by_the_batch(queue: Queue) -> None:
         assert pipeline.take(run, Stage.RUNNING)
         pipeline.await_ack(run)
     pipeline.close()
-    assert pipeline.next_ack_batch(0) == runs
-    assert pipeline.next_ack_batch(0) is None
+    assert pipeline.next_batch(0) == (runs, [])
+    assert pipeline.next_batch(0) is None
 
 
 def test_what_follows_a_fifo_ack_holds_nothing_up_unless_very_much_is_unwritten(memory_bench: Bench) -> None:
@@ -119,7 +119,8 @@ def test_what_follows_a_fifo_ack_holds_nothing_up_unless_very_much_is_unwritten(
         pipeline.await_follow_up(run)
         rooms.append(pipeline.room(0))
     assert rooms == [BATCH] * MAX_UNWRITTEN + [0]
-    assert len(pipeline.next_ack_batch(0) or ()) == BATCH
+    _, ended = pipeline.next_batch(0) or ([], [])
+    assert len(ended) == BATCH
     pipeline.followed_up(BATCH)
     assert (pipeline.room(0), pipeline.busy) == (BATCH, True)
     pipeline.followed_up(MAX_UNWRITTEN + 1 - BATCH)

@@ -13,6 +13,7 @@ from millrace.client.hooks import log_fields
 from millrace.handlers.context import Context, RunLogger
 from millrace.model.clock import Clock
 from millrace.model.errors import StaleClaim, StaleState, StoreUnavailable
+from millrace.model.journal import STEPS, effect_root, hidden, visible
 
 log = logging.getLogger("millrace.client.run")
 
@@ -40,25 +41,37 @@ class PulledState:
     def __init__(self, delivery: Any, wait_for: WaitFor) -> None:
         self._delivery = delivery
         self._wait_for = wait_for
-        self._read = delivery.message.state_version is not None
+        given = delivery.message.state_version is not None
+        self._whole: dict[str, Any] | None = dict(delivery.message.state or {}) if given else None
 
     def read(self) -> dict[str, Any]:
-        with handler_errors(self._delivery):
-            found = self._wait_for(self._delivery.read_state())
-        self._read = True
-        return dict(found or {})
+        return visible(self._load(fresh=True))
 
     def write(self, state: Mapping[str, Any]) -> None:
-        if not self._read:
-            self.read()
+        self._store({**state, **hidden(self._load())})
+
+    def steps(self) -> dict[str, Any]:
+        return dict(self._load().get(STEPS, {}))
+
+    def write_steps(self, steps: Mapping[str, Any]) -> None:
+        self._store({**self._load(), STEPS: dict(steps)})
+
+    def _load(self, *, fresh: bool = False) -> dict[str, Any]:
+        if fresh or self._whole is None:
+            with handler_errors(self._delivery):
+                self._whole = dict(self._wait_for(self._delivery.read_state()) or {})
+        return self._whole
+
+    def _store(self, whole: dict[str, Any]) -> None:
         with handler_errors(self._delivery):
-            self._wait_for(self._delivery.write_state(dict(state)))
+            self._wait_for(self._delivery.write_state(whole))
+        self._whole = whole
 
 
 class PullContext(Context):
     """One run of a handler that a consumer calls."""
 
-    __slots__ = ("_delivery", "_now", "_prolong", "_state", "_wait_for", "cancelled", "deadline", "input")
+    __slots__ = ("_delivery", "_now", "_prolong", "_state", "_wait_for", "cancelled", "deadline", "input", "staged")
 
     def __init__(
         self, delivery: Any, given: Any, wait_for: WaitFor, now: Clock, prolong: Callable[[float], None]
@@ -71,6 +84,13 @@ class PullContext(Context):
         self.cancelled = delivery.cancelled
         self.deadline = now() + delivery.message.execution_timeout_ms
         self.input = given
+        self.staged = None
+
+    @property
+    def effect_root(self) -> str:
+        message = self._delivery.message
+        accepted_at = round(message.enqueued_at.timestamp() * 1000)
+        return effect_root(message.message_id, accepted_at, message.headers)
 
     @property
     def message_id(self) -> str:

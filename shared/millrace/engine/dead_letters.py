@@ -14,7 +14,7 @@ from millrace.model.errors import NotFound
 from millrace.model.ids import keyed_message_id
 from millrace.model.journal import EFFECTS, effect_root
 from millrace.model.keys import may_set_priority
-from millrace.model.message import EVERY_DEAD_LETTER, DeadLetter, DeadLetterFilter, Draft
+from millrace.model.message import EVERY_DEAD_LETTER, DeadLetter, DeadLetterFilter, Draft, Message
 
 
 def list_dead_letters(
@@ -77,7 +77,7 @@ def replay_draft(queue: Queue, dead_letter: DeadLetter, body: bytes) -> Draft:
     return Draft(
         body,
         content_type=dead_letter.message.content_type,
-        headers={**dead_letter.message.headers, EFFECTS: effect_root(dead_letter.message)},
+        headers={**dead_letter.message.headers, EFFECTS: _root(dead_letter.message)},
         key=dead_letter.key,
         priority=dead_letter.priority if may_set_priority(queue.spec.ordering) else None,
         project=dead_letter.project,
@@ -86,6 +86,10 @@ def replay_draft(queue: Queue, dead_letter: DeadLetter, body: bytes) -> Draft:
         source=dead_letter.message.source,
         origin=dead_letter.message.id,
     )
+
+
+def _root(message: Message) -> str:
+    return effect_root(message.id, message.received_at, message.headers)
 
 
 def mark_replays_in_doubt(queue: Queue, dead_letters: Sequence[DeadLetter], job: str) -> list[DeadLetter]:

@@ -8,16 +8,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from threading import Event
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from millrace.model.errors import InvalidTransaction
+from millrace.model.journal import check_name, effect_key, json_value, keep_step, once
 from millrace.model.strict_json import parse
+from millrace.model.transaction import Staged
 
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
 else:
     _Adapter = logging.LoggerAdapter
+
+
+T = TypeVar("T")
+NO_TRANSACTION = (
+    "This run cannot ack in a transaction: only a worker of the deployment, in Lambda or as a process of its own, "
+    "writes to the queue's table. Use `once` with `idempotency_key` here, or run the handler there."
+)
 
 
 class RunLogger(_Adapter):
@@ -37,6 +47,12 @@ class StateAccess(Protocol):
     def write(self, state: Mapping[str, Any]) -> None:
         """Replace the state. Raises StaleClaim or StaleState; then nothing was written."""
 
+    def steps(self) -> dict[str, Any]:
+        """What the steps of `once` returned. Raises StaleClaim."""
+
+    def write_steps(self, steps: Mapping[str, Any]) -> None:
+        """Replace them; the handler's own state stays as it is. Raises StaleClaim or StaleState."""
+
 
 class Context(ABC):
     """One run of a handler."""
@@ -46,6 +62,7 @@ class Context(ABC):
     cancelled: Event  #: set when the claim is lost, the time is up or somebody cancels the message: stop
     deadline: int  #: ms; past it the run counts as failed, whatever it still does
     input: Any  #: what the queue's mapping makes of the message
+    staged: Staged | None  #: writes that are made with the ack; None where this run cannot ack in a transaction
 
     @property
     @abstractmethod
@@ -95,9 +112,40 @@ class Context(ABC):
         The claim itself is kept alive without this. Raises StaleClaim where it is lost.
         """
 
+    @property
+    @abstractmethod
+    def effect_root(self) -> str:
+        """Names this message's work: the same in every attempt, and in replays of its dead letter."""
+
     def json(self) -> Any:
         """The body as JSON. Raises ValueError."""
         return parse(self.body)
+
+    def transact(self, items: Iterable[Mapping[str, Any]]) -> None:
+        """Stage writes of the app's own (boto3's `TransactItems`): made in one transaction with the ack, or not at all.
+
+        They happen if and only if the message is done: where the handler raises, they are dropped; where a condition
+        among them does not hold, the run has failed for that reason; where the claim is lost, nothing changes.
+        PynamoDB's `TransactWrite(connection=context.staged)` stages the same way. Up to 98 writes to tables of the
+        queue's account and region. Raises InvalidTransaction, also where the run cannot write to the queue's table:
+        over the pull API, or in a webhook without a queue.
+        """
+        if self.staged is None:
+            raise InvalidTransaction(NO_TRANSACTION)
+        self.staged.add(items)
+
+    def once(self, name: str, step: Callable[[], T]) -> T:
+        """What a step returned, from this run or an earlier one: it is not run again once that is kept.
+
+        A run that dies between the effect and the journal repeats the step: hand `idempotency_key(name)` to whoever
+        performs the effect. The value is what JSON makes of it. Raises StaleClaim, before the step where the claim
+        is lost by then. One transaction (4 write units and up) for a step that runs, nothing for one that is kept.
+        """
+        return once(self.state, name, step)
+
+    def idempotency_key(self, name: str) -> str:
+        """A key for one effect of this message: the same in every attempt, and in replays of its dead letter."""
+        return effect_key(self.effect_root, name)
 
 
 class AsyncState:
@@ -168,3 +216,26 @@ class AsyncContext:
     async def extend(self, seconds: float) -> None:
         """Let the run take so many seconds from now. Raises StaleClaim."""
         await asyncio.to_thread(self._context.extend, seconds)
+
+    @property
+    def staged(self) -> Staged | None:
+        return self._context.staged
+
+    def transact(self, items: Iterable[Mapping[str, Any]]) -> None:
+        """Stage writes of the app's own, made in one transaction with the ack. Raises InvalidTransaction."""
+        self._context.transact(items)
+
+    async def once(self, name: str, step: Callable[[], Awaitable[T]]) -> T:
+        """What a step returned, from this run or an earlier one; the step is a coroutine function."""
+        check_name(name)
+        steps = await asyncio.to_thread(self._context.state.steps)
+        if name in steps:
+            kept: T = steps[name]
+            return kept
+        value: T = json_value(name, await step())
+        await asyncio.to_thread(keep_step, self._context.state, {**steps, name: value})
+        return value
+
+    def idempotency_key(self, name: str) -> str:
+        """A key for one effect of this message: the same in every attempt, and in replays of its dead letter."""
+        return self._context.idempotency_key(name)

@@ -200,11 +200,12 @@ class MapOf:
     item: Kind
     most: int
     meaning: str = ""
+    name: Text = Text(256)
 
     def read(self, path: str, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict) or len(value) > self.most:
             raise InvalidField(path, f"{_shown(value)} does not fit", f"an object of up to {self.most} members")
-        return {Text(256).read(path, name): self.item.read(f"{path}.{name}"[:80], v) for name, v in value.items()}
+        return {self.name.read(path, name): self.item.read(f"{path}.{name}"[:80], v) for name, v in value.items()}
 
     def schema(self) -> Schema:
         described = {"type": "object", "additionalProperties": self.item.schema(), "maxProperties": self.most}

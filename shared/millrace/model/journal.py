@@ -14,11 +14,11 @@ from hashlib import sha256
 from typing import Any, Protocol, TypeVar
 
 from millrace.model.errors import InvalidField, StoreUnavailable
-from millrace.model.message import Message
 
 T = TypeVar("T")
-#: In the stored workflow state, what the steps returned is under this name. Handlers do not see it.
-STEPS = "$once"
+#: In the stored workflow state: what steps returned, and the outcome of each target. Handlers do not see them.
+STEPS, TARGETS = "$once", "$targets"
+_HIDDEN = (STEPS, TARGETS)
 NAME_CHARACTERS = 128
 #: Header of a replayed message: the message whose effects it carries on. No sender can send it: it has a colon.
 EFFECTS = ":effects"
@@ -47,18 +47,28 @@ def once(journal: Journal, name: str, step: Callable[[], T]) -> T:
     if name in steps:
         kept: T = steps[name]
         return kept
+    value: T = json_value(name, step())
+    keep_step(journal, {**steps, name: value})
+    return value
+
+
+def json_value(name: str, value: Any) -> Any:
+    """A step's value as a later run gets it. Raises TypeError for what JSON cannot spell."""
     try:
-        value: T = json.loads(json.dumps(step()))
+        return json.loads(json.dumps(value))
     except TypeError as problem:
         raise TypeError(f"Step {name!r} must return what JSON can spell: {problem}") from problem
+
+
+def keep_step(journal: Journal, steps: Mapping[str, Any]) -> None:
+    """Write the journal; without an answer again, since repeating what happened succeeds."""
     for last in (*[False] * (WRITE_TRIES - 1), True):
         try:
-            journal.write_steps({**steps, name: value})
-            break
+            journal.write_steps(steps)
+            return
         except StoreUnavailable:
             if last:
                 raise
-    return value
 
 
 def effect_key(root: str, name: str) -> str:
@@ -68,9 +78,19 @@ def effect_key(root: str, name: str) -> str:
     return b32encode(sha256(parts).digest()[:20]).decode().lower()
 
 
-def effect_root(message: Message) -> str:
+def effect_root(message_id: str, received_at: int, headers: Mapping[str, str]) -> str:
     """Names the work of a message: this acceptance of its id, or the one that it was replayed from."""
-    return message.headers.get(EFFECTS) or f"{message.id}@{message.received_at}"
+    return headers.get(EFFECTS) or f"{message_id}@{received_at}"
+
+
+def visible(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored workflow state without what is not the handler's own."""
+    return {name: value for name, value in state.items() if name not in _HIDDEN}
+
+
+def hidden(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The rest of it, which a handler's own write leaves as it is."""
+    return {name: value for name, value in state.items() if name in _HIDDEN}
 
 
 def check_name(name: str) -> None:

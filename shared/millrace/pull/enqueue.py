@@ -24,6 +24,8 @@ from millrace.pull.service import PullService
 BATCH = 100
 WEEK_MS = 7 * 86_400_000
 OCTETS = "application/octet-stream"
+#: Names with a colon in front are the queue's own.
+HEADER_NAME = Text(256, 0, r"(?!:)[^\x00-\x1f]*")
 HEADER = Text(2_048, 0, r"[\t\x20-\x7e\x80-\uffff]*")
 IDEMPOTENCY_KEY = Text(
     512,
@@ -50,7 +52,7 @@ DRAFT = Record(
         "body_base64": Base64("Bytes; kept exactly."),
         **OPTIONS,
         "labels": LABELS,
-        "headers": MapOf(HEADER, 50, "Kept with the message."),
+        "headers": MapOf(HEADER, 50, "Kept with the message; no name begins with a colon.", HEADER_NAME),
     },
     exclusive=(("body", "body_base64"), ("delay_ms", "not_before")),
     name="Draft",

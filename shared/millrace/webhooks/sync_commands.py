@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from millrace.admission.admit import ParseBody, typed_draft
 from millrace.definitions import TargetKind, WebhookDefinition
 from millrace.handlers.context import Context, RunLogger
-from millrace.model.clock import Clock, system_clock
+from millrace.model.clock import Clock, system_clock, system_entropy
 from millrace.model.errors import MillraceError
+from millrace.model.ids import random_token
 from millrace.model.message import Draft
 
 if TYPE_CHECKING:
@@ -38,6 +39,13 @@ class UnkeptState:
 
     def __init__(self) -> None:
         self._state: dict[str, Any] = {}
+        self._steps: dict[str, Any] = {}
+
+    def steps(self) -> dict[str, Any]:
+        return dict(self._steps)
+
+    def write_steps(self, steps: Mapping[str, Any]) -> None:
+        self._steps = dict(steps)
 
     def read(self) -> dict[str, Any]:
         return dict(self._state)
@@ -52,12 +60,15 @@ class CallContext(Context):
     attempt = 1
     version = 0  #: nothing is fenced: whoever calls twice runs it twice
     message_id = ""
+    staged = None  #: there is no ack that writes could be made with
     body = b""  #: there is no message: what there is, is the input
 
     def __init__(self, correlation_id: str, given: Any, clock: Clock = system_clock) -> None:
         self._correlation_id = correlation_id
         self._clock = clock
         self._state = UnkeptState()
+        #: Nothing names the work of a call: whoever calls twice does it twice.
+        self._effect_root = random_token(system_entropy)
         self.input = given
         self.cancelled = Event()
         self.deadline = clock() + CALL_MS
@@ -65,6 +76,10 @@ class CallContext(Context):
     @property
     def correlation_id(self) -> str:
         return self._correlation_id
+
+    @property
+    def effect_root(self) -> str:
+        return self._effect_root
 
     @property
     def state(self) -> UnkeptState:

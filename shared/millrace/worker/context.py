@@ -12,11 +12,11 @@ from millrace.engine.claim import Claim, body_of
 from millrace.engine.queue import Queue
 from millrace.engine.workflow_state import read_workflow_state, write_workflow_state
 from millrace.handlers.context import Context, RunLogger
+from millrace.model.journal import STEPS, TARGETS, effect_root, hidden, visible
 from millrace.model.message import Entry, Message
+from millrace.model.transaction import Staged
 
 log = logging.getLogger("millrace.worker")
-#: In the stored workflow state, the outcome of each target is under this name. Handlers do not see it.
-TARGETS = "$targets"
 
 
 class ClaimState:
@@ -31,24 +31,32 @@ class ClaimState:
     def read(self) -> dict[str, Any]:
         """The state; empty when none was written. Raises StaleClaim. One read and one query."""
         self._load()
-        return {name: value for name, value in self._state.items() if name != TARGETS}
+        return visible(self._state)
 
     def write(self, state: Mapping[str, Any]) -> None:
         """Replace the state. Raises StaleClaim, or StaleState; then nothing was written. Four write units and up."""
-        kept = {TARGETS: self._targets()} if self._targets() else {}
-        self._store({**state, **kept})
+        self._load()
+        self._store({**state, **hidden(self._state)})
 
     def targets(self) -> dict[str, Any]:
         """The outcome of each target in earlier runs."""
-        return dict(self._targets())
+        return self._hidden(TARGETS)
 
     def write_targets(self, progress: Mapping[str, Any]) -> None:
-        self._store({**self.read(), TARGETS: dict(progress)})
-
-    def _targets(self) -> dict[str, Any]:
         self._load()
-        found: dict[str, Any] = self._state.get(TARGETS, {})
-        return found
+        self._store({**self._state, TARGETS: dict(progress)})
+
+    def steps(self) -> dict[str, Any]:
+        """What the steps of `once` returned."""
+        return self._hidden(STEPS)
+
+    def write_steps(self, steps: Mapping[str, Any]) -> None:
+        self._load()
+        self._store({**self._state, STEPS: dict(steps)})
+
+    def _hidden(self, name: str) -> dict[str, Any]:
+        self._load()
+        return dict(self._state.get(name, {}))
 
     def _load(self) -> None:
         if self._version is None:
@@ -66,7 +74,9 @@ class ClaimState:
 class RunContext(Context):
     """One run in a worker: the message and everything that its handler may need."""
 
-    __slots__ = ("_claim", "_extend", "_queue", "_state", "cancelled", "deadline", "input", "started_at")
+    __slots__ = ("_claim", "_extend", "_queue", "_state", "cancelled", "deadline", "input", "staged", "started_at")
+
+    staged: Staged
 
     def __init__(
         self,
@@ -84,6 +94,7 @@ class RunContext(Context):
         self.cancelled = cancelled  #: set when the claim is lost or the time is up: stop, nothing will count
         self.started_at = started_at
         self.deadline = deadline  #: ms; past it the run counts as failed, whatever it still does
+        self.staged = Staged()  #: writes that are made with the ack, or not at all
         self.input: Any = None  #: what the target's mapping made of the message; None for a handler of raw messages
 
     @property
@@ -133,6 +144,10 @@ class RunContext(Context):
         if self._state is None:
             self._state = ClaimState(self._queue, self._claim.entry)
         return self._state
+
+    @property
+    def effect_root(self) -> str:
+        return effect_root(self.message.id, self.message.received_at, self.message.headers)
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Whoever takes a run out of its stage (`Pipeline.take` and its kin) owns its ending and calls here once:
 
-    done ────────► ack            a batch at a time; repeated while no answer comes
+    done ────────► ack            a batch at a time; repeated while no answer comes; alone, with writes of its own
     raised ──────► nack, reject, snooze
     not started ─► release        no attempt is charged
     past its time, or its claim lost: cancelled; its thread is left behind, its result is discarded
@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from millrace.engine.finish import RunFailure, ack, end, follow_up, nack, reject, release, snooze
 from millrace.engine.queue import Queue
+from millrace.engine.transact import end_with
 from millrace.handlers.controls import ExecutionTimeout, Reject, Retry, Snooze
-from millrace.model.errors import BodyLost, MillraceError, StaleClaim
+from millrace.model.errors import BodyLost, InvalidTransaction, MillraceError, StaleClaim, TransactionRefused
 from millrace.model.message import DeadLetterReason
 from millrace.worker.context import log
 from millrace.worker.counts import RunCounter
@@ -46,24 +47,38 @@ class Endings:
             self._pipeline.thread_returned()
         elif error is not None:
             self._record(run, error)
+        elif run.writes:
+            self._end_with_writes(run)
         elif not self._pipeline.fifo:
             self._pipeline.await_ack(run)
         elif not self._end(run):
             self.release_unstarted()
 
-    def commit(self, batch: list[Run]) -> None:
-        """Write what is waiting: acks, or in a fifo queue what follows them."""
-        if not self._pipeline.fifo:
-            self.ack(batch)
-            return
-        ended = [run.ended for run in batch if run.ended is not None]
+    def commit(self, done: list[Run], ended: list[Run]) -> None:
+        """Write what is waiting: acks, and what follows those that were written before."""
+        if done:
+            self.ack(done)
         try:
-            follow_up(self._queue, ended)
+            follow_up(self._queue, [run.ended for run in ended if run.ended is not None])
         except MillraceError as error:
             fields = {"action": "results_lost", "queue": self._queue.spec.name, "error": str(error)}
             log.warning("Messages are done, but their results could not be kept.", extra=fields)
         finally:
-            self._pipeline.followed_up(len(batch))
+            self._pipeline.followed_up(len(ended))
+
+    def _end_with_writes(self, run: Run) -> None:
+        """Ack together with the handler's own writes. Where one of those is refused, the run has failed."""
+        try:
+            run.ended = end_with(self._queue, run.entry, run.writes, run.result)
+        except (TransactionRefused, InvalidTransaction) as refused:
+            self._record(run, refused)
+        except MillraceError as problem:
+            self._counter.count("stale" if isinstance(problem, StaleClaim) else "unwritten")
+            self._pipeline.drop([run])
+            self._release_followers()
+        else:
+            self._counter.count("done")
+            self._pipeline.await_follow_up(run)
 
     def _end(self, run: Run) -> bool:
         """Take a message out of a fifo queue, so that the next may start; whether that is sure."""

@@ -23,6 +23,7 @@ from millrace.engine.finish import Ended
 from millrace.engine.queue import Queue
 from millrace.model.message import Entry
 from millrace.model.queue_spec import Ordering
+from millrace.model.transaction import AppWrite
 from millrace.worker.body_budget import BodyBudget
 from millrace.worker.time_left import TimeLeft, Wait
 
@@ -55,7 +56,8 @@ class Run:
     deadline: int = 0
     result: bytes = b""
     deferred: bool = False  #: its body waits for those of others to be over
-    ended: Ended | None = None  #: of a fifo queue: done, and what follows is still to be written
+    writes: list[AppWrite] = field(default_factory=list)  #: the handler's own, made together with the ack
+    ended: Ended | None = None  #: done and out of the queue; what follows is still to be written
     cancelled: Event = field(default_factory=Event)
 
     def live(self, now: int, margin_ms: int = 0) -> bool:
@@ -82,9 +84,10 @@ class Pipeline:
         self._buffer: deque[Run] = deque()
         self._deferred = 0  #: of the buffered runs, how many wait for memory
         self._held: dict[str, Run] = {}
-        self._finished: list[Run] = []
+        self._finished: list[Run] = []  #: done; their acks are still to be written
+        self._ended: list[Run] = []  #: done and out of the queue: what follows is still to be written
         self._writing = 0  #: runs whose ending is being written
-        self._following = 0  #: runs of a fifo queue whose results and counters are still to be written
+        self._following = 0  #: runs whose entry is gone, and whose results and counters are still to be written
         self._waiting_runners = 0
         self._ahead = 0  #: the fetch is woken when no more than this is buffered
         self.stuck = 0  #: threads whose run was given up but has not come back
@@ -99,7 +102,7 @@ class Pipeline:
             self._ahead = ahead
             if self.fifo:
                 return 0 if self._held or self._following > MAX_UNWRITTEN else BATCH
-            if self._buffered() > ahead or len(self._finished) + self._writing > MAX_UNWRITTEN:
+            if self._buffered() > ahead or len(self._finished) + self._writing + self._following > MAX_UNWRITTEN:
                 return 0
             waiting = len(self._buffer) - self._buffered()
             unfinished = len(self._held) - waiting - len(self._finished) - self._writing + self.stuck
@@ -285,37 +288,40 @@ class Pipeline:
                 self._committable.notify()
 
     def await_follow_up(self, run: Run) -> None:
-        """A run of a fifo queue is done and its entry gone: what follows goes with the next batch."""
+        """A run is done and its entry gone: what follows goes with the next batch."""
         with self._lock:
             self._held.pop(run.entry.token, None)
             self._writing -= 1
             run.stage = Stage.GONE
-            self._finished.append(run)
+            self._ended.append(run)
             self._following += 1
             self._committable.notify()
             self._made_room()
 
     def followed_up(self, count: int) -> None:
-        """What follows so many runs of a fifo queue is written, or given up."""
+        """What follows so many runs is written, or given up."""
         with self._lock:
             self._following -= count
             self._moved()
 
-    def next_ack_batch(self, linger_s: float) -> list[Run] | None:
-        """Up to a batch of done runs: at once when nothing else is under way, else after a short linger."""
+    def next_batch(self, linger_s: float) -> tuple[list[Run], list[Run]] | None:
+        """Up to a batch of done runs to ack, and of ended ones to follow up.
+
+        At once when nothing else is under way, else after a short linger.
+        """
         with self._lock:
-            while not self._finished:
+            while not self._finished and not self._ended:
                 if self._closed:
                     return None
                 self._committable.wait()
             under_way = len(self._held) > len(self._finished) + self._writing
-            if linger_s > 0 and under_way and len(self._finished) < BATCH and not self._closed:
+            waiting = max(len(self._finished), len(self._ended))
+            if linger_s > 0 and under_way and waiting < BATCH and not self._closed:
                 self._wait(self._committable, linger_s)
-            batch = self._finished[:BATCH]
-            del self._finished[:BATCH]
-            if not self.fifo:
-                self._writing += len(batch)
-            return batch
+            acks, ended = self._finished[:BATCH], self._ended[:BATCH]
+            del self._finished[:BATCH], self._ended[:BATCH]
+            self._writing += len(acks)
+            return acks, ended
 
     # -- hold ---------------------------------------------------------------------------------------------------
     def held(self) -> list[Run]:

@@ -80,8 +80,8 @@ class Runners:
                 self._pipeline.left(run)
 
     def _commit(self) -> None:
-        while (batch := self._pipeline.next_ack_batch(self._linger_s)) is not None:
-            self._endings.commit(batch)
+        while (batch := self._pipeline.next_batch(self._linger_s)) is not None:
+            self._endings.commit(*batch)
 
     def _may_start(self, run: Run) -> bool:
         """Whether a run starts in time under the rate limit, and while its claim is live with a margin."""
@@ -110,6 +110,7 @@ class Runners:
         error: Exception | None = None
         try:
             run.result = result_bytes(self._handler(context))
+            run.writes = context.staged.writes
         except Exception as raised:  # noqa: BLE001 (a handler may raise anything; it is recorded as a failed run)
             error = raised
         self._counter.ran(self._queue.now() - now)

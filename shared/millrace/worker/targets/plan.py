@@ -53,17 +53,23 @@ class TargetPlan:
         before = dict(progress)
         failures: list[Exception] = []
         results: dict[str, Any] = {}
+        staging: list[str] = []
         for index, target in enumerate(self._targets):
             if str(index) in progress:
                 continue
+            staged = len(context.staged.writes)
             try:
                 results[target_name(target)] = self._deliver(context, index, message)
                 progress[str(index)] = DONE
+                if len(context.staged.writes) > staged:
+                    staging.append(str(index))
             except Reject as rejection:
                 progress[str(index)] = f"{REJECTED}: {rejection.reason}"[:500]
             except Exception as failure:  # noqa: BLE001 (any failure of one target must not keep the others waiting)
                 failures.append(failure)
         if failures:
+            for name in staging:  # its writes are made with the ack, which is not now: it has to stage them again
+                del progress[name]
             if progress != before:
                 context.state.write_targets(progress)
             raise _failure_to_record(failures)
