@@ -221,6 +221,10 @@ class AsyncContext:
     def staged(self) -> Staged | None:
         return self._context.staged
 
+    @property
+    def effect_root(self) -> str:
+        return self._context.effect_root
+
     def transact(self, items: Iterable[Mapping[str, Any]]) -> None:
         """Stage writes of the app's own, made in one transaction with the ack. Raises InvalidTransaction."""
         self._context.transact(items)
