@@ -30,10 +30,14 @@ from tests.infra.template.stage import LARGE, Exercise, Handler
 PULLED, ADMIN = "/v1/queues/Pulled", "/admin/queues/Pulled"
 
 Call = Callable[..., Any]
+#: In a payload: the command acks together with a write of its app's own.
+STAGED = "staged"
 
 
 @command("Proof.Work")
-def work(given: dict[str, Any], _context: Context) -> dict[str, Any]:
+def work(given: dict[str, Any], context: Context) -> dict[str, Any]:
+    if STAGED in str(given):
+        context.transact([{"Put": {"TableName": "an-apps-own", "Item": {"pk": {"S": "Q#not-ours"}}}}])
     return {"seen": len(given)}
 
 
@@ -74,7 +78,7 @@ def exercise_ingress(exercise: Exercise, handler: Handler) -> None:
 def exercise_worker(exercise: Exercise, handler: Handler) -> None:
     """One and many, of every target: done, retried, dead; too old, abandoned, swept, summoned."""
     for name, payloads in {
-        "Jobs": (1,),
+        "Jobs": (1, STAGED),
         "Called": (LARGE,),
         "Posted": (1,),
         "Signed": (1,),
