@@ -73,6 +73,33 @@ def test_without_a_heartbeat_the_job_is_lost_and_told_so(wire: Wire, time: Virtu
     assert [job.lost for job in lost] == [True]
 
 
+def test_the_text_of_what_a_handler_or_a_hook_raised_is_in_no_log(
+    wire: Wire, time: VirtualTime, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An exception's text often quotes the data that it failed on, and its traceback the lines that held it."""
+
+    def hook() -> None:
+        raise RuntimeError("card 4111-hook")
+
+    async def story(client: AsyncClient) -> None:
+        consumer = consumer_of(client, time, concurrency=1, hooks=Hooks(started=hook))
+
+        @consumer.handle_delivery("Jobs", wait_ms=0)
+        async def work(_job: AsyncDelivery) -> None:
+            raise ValueError("card 4111-handler")
+
+        sent = await client.enqueue("Jobs", {"n": 1})
+        await consumer.run(limit=1)
+        (attempt,) = (await client.status("Jobs", sent.message_id))["history"]
+        assert "4111-handler" in attempt["error"], "operators find it where the message is"
+
+    tell(time, wire, story)
+    logged = [f"{record.getMessage()} {record.exc_text} {record.exc_info} {vars(record)}" for record in caplog.records]
+    assert any("ValueError" in line for line in logged)
+    assert any("RuntimeError" in line for line in logged)
+    assert not any("4111" in line or "Traceback" in line for line in logged)
+
+
 def test_returning_acks_and_raising_nacks(wire: Wire, time: VirtualTime, caplog: pytest.LogCaptureFixture) -> None:
     seen: list[str] = []
 
@@ -94,7 +121,7 @@ def test_returning_acks_and_raising_nacks(wire: Wire, time: VirtualTime, caplog:
         (attempt,) = (await client.status("Jobs", bad.message_id))["history"]
         assert attempt["error_type"] == "TypeError"
         said = next(line for line in caplog.records if line.levelno == logging.WARNING)
-        assert said.getMessage() == f"handler failed: message {bad.message_id} of Jobs, attempt 1"
+        assert said.getMessage() == f"handler raised TypeError: message {bad.message_id} of Jobs, attempt 1"
         assert (vars(said)["queue"], vars(said)["attempt"]) == ("Jobs", 1)
 
     tell(time, wire, story)
