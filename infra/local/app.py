@@ -17,13 +17,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from infra.local.dynamodb import CREDENTIALS
 from infra.local.gateway import Binding, Gateway
 from infra.local.lambda_runtime import InvokeApi, LambdaFunction
 from infra.local.places import RESOURCES, Places
@@ -55,7 +56,7 @@ class Remaining:
 class LocalStack:
     """The functions by their logical ids, and everything that calls them."""
 
-    def __init__(self, places: Places, *, port: int, under_lambda: bool) -> None:
+    def __init__(self, places: Places, *, port: int, under_lambda: bool, hosts: Iterable[str] = ()) -> None:
         self.template = Template.read()
         self._stopping = threading.Event()
         self._pool = ThreadPoolExecutor(WAKE_UPS, thread_name_prefix="wake")
@@ -63,7 +64,7 @@ class LocalStack:
         self._invoke = InvokeApi() if under_lambda else None
         self._functions = self._in_sandboxes(places) if under_lambda else self._in_process(places)
         self._dynamodb_url = places.dynamodb_url
-        self.gateway = Gateway(self._bindings(), port=port)
+        self.gateway = Gateway(self._bindings(), port=port, hosts=hosts)
 
     def _in_process(self, places: Places) -> dict[str, Call]:
         found: dict[str, Call] = {}
@@ -164,6 +165,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--dynamodb", required=True)
     parser.add_argument("--s3", required=True)
     parser.add_argument("--lambda", dest="under_lambda", action="store_true")
+    parser.add_argument("--host", action="append", default=[], help="a name besides the loopback's, as of a tunnel")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="for the functions' environment"
     )
@@ -171,8 +173,9 @@ def main(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("botocore").setLevel(logging.WARNING)
     overrides = dict(pair.split("=", 1) for pair in given.set)
-    places = Places(App(given.app), given.home, given.dynamodb, given.s3, overrides)
-    app = LocalStack(places, port=given.port, under_lambda=given.under_lambda)
+    credentials = {name: os.environ.get(name, value) for name, value in CREDENTIALS.items()}
+    places = Places(App(given.app), given.home, given.dynamodb, given.s3, overrides, credentials)
+    app = LocalStack(places, port=given.port, under_lambda=given.under_lambda, hosts=given.host)
     app.run()
     return 0
 

@@ -54,8 +54,18 @@ def _java_version(java: str) -> int:
         return 0
 
 
+def loopback_only(version: int) -> list[str]:
+    """Options by which Java itself drops connections from other machines; Java 24 and newer know none."""
+    policy = Path(__file__).with_name("loopback.policy")
+    return ["-Djava.security.manager", f"-Djava.security.policy=={policy}"] if version < 24 else []
+
+
 class DynamoDbLocal(EngineProcess):
-    """In memory, or on disk where `data` names a folder."""
+    """In memory, or on disk where `data` names a folder.
+
+    Each pair of access key and region has a database of its own, so whoever does not know the access key sees nothing.
+    On disk it is also closed to other machines; the jar itself can only listen on every interface.
+    """
 
     name = "DynamoDB Local"
 
@@ -68,10 +78,12 @@ class DynamoDbLocal(EngineProcess):
         storage = ["-inMemory"]
         if self._data:
             self._data.mkdir(parents=True, exist_ok=True)
-            storage = ["-dbPath", str(self._data.resolve()), "-sharedDb"]
+            storage = ["-dbPath", str(self._data.resolve())]
         libraries = f"-Djava.library.path={jar.parent / 'DynamoDBLocal_lib'}"
         options = [*storage, "-port", str(self.port), "-disableTelemetry"]
-        return self._run([find_java(), "-Xmx1g", libraries, "-jar", str(jar), *options], folder=jar.parent)
+        java = find_java()
+        closed = loopback_only(_java_version(java)) if self._data else []
+        return self._run([java, "-Xmx1g", *closed, libraries, "-jar", str(jar), *options], folder=jar.parent)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 
-from infra.local.dynamodb import CREDENTIALS, ROOT
+from infra.local.dynamodb import ROOT
 from infra.local.places import Places
 from millrace.app.registered import app_path
 
@@ -24,7 +25,7 @@ class CannotRun(Exception):
 class Functions:
     """The process of the gateway and the functions (`app.py`), which a reload replaces."""
 
-    def __init__(self, places: Places, port: int, *, under_lambda: bool) -> None:
+    def __init__(self, places: Places, port: int, *, under_lambda: bool, hosts: Iterable[str] = ()) -> None:
         self._places = places
         self._port = port
         self._command = [
@@ -40,13 +41,18 @@ class Functions:
         ]
         self._command += ["--dynamodb", places.dynamodb_url, "--s3", places.s3_url]
         self._command += ["--lambda"] if under_lambda else []
+        self._command += [word for name in hosts for word in ("--host", name)]
         self.log = places.home / "functions.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it and wait until it answers. Raises CannotRun with the end of its log."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-        environment |= {"PYTHONPATH": app_path(self._places.app, os.environ), "PYTHONUNBUFFERED": "1", **CREDENTIALS}
+        environment |= {
+            "PYTHONPATH": app_path(self._places.app, os.environ),
+            "PYTHONUNBUFFERED": "1",
+            **self._places.credentials,
+        }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True

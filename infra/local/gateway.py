@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,6 +30,7 @@ from infra.local.clients import NO_ROOM, TOO_SLOW, Limits, PatientReader, Refusa
 
 Function = Callable[[dict[str, Any], Any], Any]
 log = logging.getLogger(__name__)
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 TEXT = re.compile(r"text/|application/(json|javascript|xml|x-www-form-urlencoded)|\+json|\+xml", re.I)
 
 
@@ -235,7 +236,26 @@ class _Handler(BaseHTTPRequestHandler):
             return self._serve
         raise AttributeError(name)
 
+    def parse_request(self) -> bool:
+        """Whether the head can be read. A line that is no header, as `Content-Length :` with its blank, is refused:
+        another reader on the way might take it for one, and see another request.
+        """
+        if not super().parse_request():
+            return False
+        if self.headers.defects or self.headers.get_payload():
+            self.send_error(400, "A line of the head is no header.")
+            return False
+        return True
+
+    def _demand_own_host(self) -> None:
+        """A page whose name was made to lead here (DNS rebinding) is not ours, and must not be served as ours."""
+        named = self.headers.get_all("Host", [])
+        host = re.sub(r":[0-9]*$", "", named[0].strip().lower()) if len(named) == 1 else ""
+        if host not in self.server.hosts:
+            raise Refusal(421, "misdirected_request", "This gateway has another name: start it with --host NAME.")
+
     def _read(self) -> Request:
+        self._demand_own_host()
         length = body_length(self.headers.get_all("Content-Length", []), self.headers.get("Transfer-Encoding"))
         path, _, query = self.path.partition("?")
         headers: dict[str, str] = {}
@@ -276,6 +296,7 @@ class _Server(ThreadingHTTPServer):
     bindings: Sequence[Binding]
     limits: Limits
     room: Room
+    hosts: frozenset[str]
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """A thread for each connection, while there is room."""
@@ -305,10 +326,14 @@ class _Server(ThreadingHTTPServer):
 class Gateway:
     """An HTTP server on the loopback, a thread for each connection; ended with the block that started it."""
 
-    def __init__(self, bindings: Sequence[Binding], *, port: int = 0, limits: Limits = Limits()) -> None:  # noqa: B008 (frozen)
+    def __init__(
+        self, bindings: Sequence[Binding], *, port: int = 0, limits: Limits | None = None, hosts: Iterable[str] = ()
+    ) -> None:
+        limits = limits or Limits()
         self._server = _Server(("127.0.0.1", port), _Handler)
         self._server.bindings = tuple(bindings)
         self._server.limits = limits
+        self._server.hosts = LOOPBACK | {name.lower() for name in hosts}
         self._server.room = self.room = Room(limits.connections)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self.port: int = self._server.server_address[1]

@@ -30,7 +30,10 @@ def find_ministack() -> Path:
 
 
 class MiniStack(EngineProcess):
-    """All services, or those named; in memory, but for S3's objects where `objects` names a folder."""
+    """All services, or those named; in memory, but for S3's objects where `objects` names a folder.
+
+    With an access key it answers only who signs with it, and no web page.
+    """
 
     name = "MiniStack"
 
@@ -41,10 +44,12 @@ class MiniStack(EngineProcess):
         services: tuple[str, ...] = (),
         log: Path | None = None,
         objects: Path | None = None,
+        access_key: str = "",
     ) -> None:
         super().__init__(port=port, log=log)
         self._services = services
         self._objects = objects
+        self._access_key = access_key
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
@@ -53,7 +58,12 @@ class MiniStack(EngineProcess):
         environment |= {"LOG_LEVEL": "WARNING", "SERVICES": ",".join(self._services)}
         if self._objects:
             environment |= {"S3_PERSIST": "1", "S3_DATA_DIR": str(self._objects.resolve())}
-        return self._run([str(find_ministack())], environment=environment)
+        command = [str(find_ministack())]
+        if self._access_key:
+            environment |= {"STACK_ACCESS_KEY": self._access_key}
+            guard = Path(__file__).with_name("guarded_ministack.py")
+            command = [str(find_ministack().with_name("python")), "-P", str(guard)]
+        return self._run(command, environment=environment)
 
     def _is_ready(self) -> bool:
         urllib.request.urlopen(f"{self.url}/_ministack/health", timeout=1).close()  # noqa: S310 (loopback)

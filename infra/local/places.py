@@ -28,6 +28,19 @@ RESOURCES = {
     "DeadLetterTable": "millrace-dead-letters",
     "BodyBucket": "millrace-bodies",
 }
+CREDENTIALS_FILE = "credentials.json"
+
+
+def home_credentials(home: Path) -> dict[str, str]:
+    """The credentials of a folder's table and bucket: made up once, readable by you only.
+
+    DynamoDB Local has a database for each access key, so nobody finds ours who does not know it.
+    """
+    path = home / CREDENTIALS_FILE
+    if not path.exists():
+        made = {"AWS_ACCESS_KEY_ID": f"local{secrets.token_hex(16)}", "AWS_SECRET_ACCESS_KEY": secrets.token_hex(20)}
+        write_privately(path, json.dumps(made, indent=2) + "\n")
+    return {**CREDENTIALS, **json.loads(path.read_text("utf-8"))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +52,16 @@ class Places:
     dynamodb_url: str
     s3_url: str
     overrides: Mapping[str, str] = field(default_factory=dict)  #: in place of what the template gives
+    credentials: Mapping[str, str] = field(default_factory=lambda: CREDENTIALS, repr=False)  #: of table and bucket
 
     def publish(self, url: str) -> None:
         """Write down where the API and its table are, for `millrace` in this folder (see `millrace.cli.local`)."""
         table = {
             "name": RESOURCES["QueueTable"],
             "endpoint_url": self.dynamodb_url,
-            "region": CREDENTIALS["AWS_DEFAULT_REGION"],
-            "access_key": CREDENTIALS["AWS_ACCESS_KEY_ID"],
-            "secret_key": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+            "region": self.credentials["AWS_DEFAULT_REGION"],
+            "access_key": self.credentials["AWS_ACCESS_KEY_ID"],
+            "secret_key": self.credentials["AWS_SECRET_ACCESS_KEY"],
             "dead_letters": RESOURCES["DeadLetterTable"],
             "bucket": RESOURCES["BodyBucket"],
             "s3_endpoint_url": self.s3_url,
@@ -68,8 +82,8 @@ class Places:
         own = own_variables(self.app, function.name, os.environ)
         given |= {name: value for name, value in own.items() if name not in referring}
         local = {
-            **CREDENTIALS,
-            "AWS_REGION": CREDENTIALS["AWS_DEFAULT_REGION"],
+            **self.credentials,
+            "AWS_REGION": self.credentials["AWS_DEFAULT_REGION"],
             "AWS_ENDPOINT_URL_DYNAMODB": self.dynamodb_url,
             "AWS_ENDPOINT_URL_S3": self.s3_url,
             "AWS_EC2_METADATA_DISABLED": "true",

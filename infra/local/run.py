@@ -23,12 +23,12 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
+from infra.local.dynamodb import REGION, DynamoDbLocal
 from infra.local.engine_process import EngineMissing, free_port
 from infra.local.engines import ensure_engines
 from infra.local.functions import CannotRun, Functions
 from infra.local.ministack import MiniStack
-from infra.local.places import RESOURCES, Places
+from infra.local.places import RESOURCES, Places, home_credentials
 from infra.local.reload import LOOK_S, reload_on_change
 from infra.local.tour import TOUR_SECRET, development_token, take_the_tour
 from millrace.app.compile import NotCompiled, write_definitions
@@ -48,6 +48,7 @@ class Options:
     under_lambda: bool
     reload: bool
     tour: bool
+    hosts: tuple[str, ...]
 
 
 def options(arguments: list[str]) -> Options:
@@ -62,6 +63,9 @@ def options(arguments: list[str]) -> Options:
     )
     parser.add_argument("--reload", action="store_true", help="restart the functions when their code changes")
     parser.add_argument("--tour", action=argparse.BooleanOptionalAction, default=False, help="send a sample webhook")
+    parser.add_argument(
+        "--host", action="append", default=[], help="a name besides the loopback's that senders call, as of a tunnel"
+    )
     given = parser.parse_args(arguments)
     app = App.find(given.app)
     return Options(
@@ -73,13 +77,15 @@ def options(arguments: list[str]) -> Options:
         given.under_lambda,
         given.reload,
         given.tour,
+        tuple(given.host),
     )
 
 
 @contextlib.contextmanager
 def only_one(home: Path) -> Iterator[None]:
-    """Two stacks must not share a folder. Raises CannotRun."""
+    """Two stacks must not share a folder, and nobody else may look into it. Raises CannotRun."""
     home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o700)
     with (home / "lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -131,13 +137,16 @@ def run(chosen: Options, console: Console, stopping: threading.Event) -> None:
     with contextlib.ExitStack() as running, console.status("Starting DynamoDB Local ...") as status:
         dynamodb = running.enter_context(DynamoDbLocal(port=chosen.dynamodb_port, data=chosen.home / "dynamodb"))
         status.update("Starting S3 ...")
-        stack = MiniStack(port=chosen.s3_port, services=("s3",), objects=chosen.home / "s3")
+        access_key = os.environ["AWS_ACCESS_KEY_ID"]
+        stack = MiniStack(port=chosen.s3_port, services=("s3",), objects=chosen.home / "s3", access_key=access_key)
         s3 = running.enter_context(stack)
-        places = Places(chosen.app, chosen.home, dynamodb.url, s3.url)
+        places = Places(chosen.app, chosen.home, dynamodb.url, s3.url, credentials=home_credentials(chosen.home))
         secrets = places.secrets()
         prepare(places)
         status.update("Starting the functions ...")
-        functions = running.enter_context(Functions(places, chosen.port, under_lambda=chosen.under_lambda))
+        functions = running.enter_context(
+            Functions(places, chosen.port, under_lambda=chosen.under_lambda, hosts=chosen.hosts)
+        )
         status.stop()
         url = f"http://127.0.0.1:{chosen.port}"
         token = development_token(places)
@@ -218,10 +227,10 @@ def main(arguments: list[str]) -> int:
         signal.signal(number, stop)
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
-    os.environ.update(CREDENTIALS)
     try:
         chosen = options(arguments)
         with only_one(chosen.home):
+            os.environ.update(home_credentials(chosen.home))
             write_definitions(chosen.app, os.environ)
             ensure_engines()
             run(chosen, console, stopping)

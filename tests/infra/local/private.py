@@ -13,7 +13,7 @@ from tests.infra.local.stack import Stack
 MARK = "m4rk3d"
 NOTICES = "/v1/queues/PaymentNotices"
 #: What holds messages and secrets by right.
-KEPT = ("dynamodb", "s3", "token", "secrets.json", "lock")
+KEPT = ("dynamodb", "s3", "token", "secrets.json", "credentials.json", "table.json", "lock")
 
 
 def send_private_things(stack: Stack) -> list[str]:

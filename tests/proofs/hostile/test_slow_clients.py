@@ -20,7 +20,7 @@ from infra.local.gateway import Binding, Gateway, _Handler
 BRIEF = 0.2
 #: Longer than any test: what is served meanwhile is not served because somebody was let go.
 LONG = 600.0
-POST = b"POST /work HTTP/1.1\r\nHost: x\r\n"
+POST = b"POST /work HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
 
 class Server:
@@ -97,7 +97,21 @@ LIARS: tuple[tuple[str, bytes, bool, dict[str, float], int, str], ...] = (
     ("nothing at all", b"", False, {"idle": BRIEF}, 0, ""),
     ("nothing, and the end", b"", True, {}, 0, ""),
     ("less body than said", POST + b"Content-Length: 100\r\n\r\nhalf", True, {}, 400, "invalid_request"),
-    ("half a header, and the end", b"POST /work HTTP/1.1\r\nHost:", True, {}, 200, ""),
+    ("half a header, and the end", b"POST /work HTTP/1.1\r\nHost:", True, {}, 421, "misdirected_request"),
+    ("a foreign host", b"POST /work HTTP/1.1\r\nHost: evil.example\r\n\r\n", True, {}, 421, "misdirected_request"),
+    ("no host", b"POST /work HTTP/1.1\r\n\r\n", True, {}, 421, "misdirected_request"),
+    ("two hosts", POST + b"Host: evil.example\r\n\r\n", True, {}, 421, "misdirected_request"),
+    (
+        "a host like ours",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\n\r\n",
+        True,
+        {},
+        421,
+        "misdirected_request",
+    ),
+    ("a length with a blank", POST + b"Content-Length : 2\r\n\r\nok", True, {}, 400, "invalid_request"),
+    ("chunks with a blank", POST + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", True, {}, 400, "invalid_request"),
+    ("a line that is no header", POST + b"nothing at all\r\nX: y\r\n\r\n", True, {}, 400, "invalid_request"),
     ("two lengths", POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nxx", False, {}, 400, "invalid_request"),
     ("a negative length", POST + b"Content-Length: -1\r\n\r\n", False, {}, 400, "invalid_request"),
     ("a length with a sign", POST + b"Content-Length: +1\r\n\r\nx", False, {}, 400, "invalid_request"),
@@ -143,6 +157,18 @@ LIARS: tuple[tuple[str, bytes, bool, dict[str, float], int, str], ...] = (
     ("no HTTP", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", True, {}, 400, "invalid_request"),
     ("HTTP of another age", b"GET / HTTP/9.9\r\n\r\n", True, {}, 505, "invalid_request"),
 )
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:8080", "LOCALHOST", "[::1]:1", "mill.tunnel.example"])
+def test_its_own_names_are_served_and_one_that_it_was_given(host: str) -> None:
+    function = {"statusCode": 200, "body": "served"}
+    bindings = [Binding("ANY /{proxy+}", lambda _event, _context: function)]
+    with (
+        Gateway(bindings, hosts=["Mill.tunnel.example"]) as gateway,
+        socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as client,
+    ):
+        client.sendall(f"GET /x HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        assert read_answer(client) == (200, "served")
 
 
 @pytest.mark.parametrize(("name", "sent", "finish", "limits", "status", "code"), LIARS, ids=[liar[0] for liar in LIARS])
