@@ -9,6 +9,8 @@ Each name is imported when it is first used: what runs on an executor needs neit
 
 from __future__ import annotations
 
+import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +24,19 @@ _HOME = {"Report": "report", "TableConnection": "connection", "enqueue": "frames
 __all__ = ["Report", "TableConnection", "enqueue", "read"]
 
 
+def _register_source() -> None:
+    """Make `format("millrace")` known to the session that is there, where Spark has data sources in Python."""
+    if "pyspark.sql" not in sys.modules or find_spec("pyspark.sql.datasource") is None:
+        return
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        from millrace.spark.data_source import register
+
+        register(session)
+
+
 def __getattr__(name: str) -> Any:
     """A public name, imported from its module when it is first asked for (PEP 562)."""
     if name not in _HOME:
@@ -29,3 +44,6 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(f"millrace.spark.{_HOME[name]}"), name)
+
+
+_register_source()

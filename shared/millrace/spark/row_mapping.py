@@ -85,12 +85,12 @@ def fold_batches(shape: Shape, run: str, batches: Iterable[pa.RecordBatch]) -> I
     )
     for _, of_name in groupby(named, key=itemgetter(0, 1)):
         rows = [row for _, _, row in of_name]
-        yield from rows if len(rows) == 1 else _folded(rows)
+        yield from rows if len(rows) == 1 else fold_rows(rows)
     shaper.close()
 
 
-def _folded(rows: list[Row]) -> Iterator[Row]:
-    """Rows of one key: one for each id, since what the filter leaves out has another; rejected ones by themselves."""
+def fold_rows(rows: list[Row]) -> Iterator[Row]:
+    """Rows in any order: one for each id, since what the filter leaves out has another; rejected ones by themselves."""
     yield from (row for row in rows if row.reason)
     of_id = attrgetter("id")
     for _, same in groupby(sorted((row for row in rows if not row.reason), key=of_id), key=of_id):
