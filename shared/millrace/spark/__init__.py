@@ -10,7 +10,6 @@ Each name is imported when it is first used: what runs on an executor needs neit
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,19 +23,6 @@ _HOME = {"Report": "report", "TableConnection": "connection", "enqueue": "frames
 __all__ = ["Report", "TableConnection", "enqueue", "read"]
 
 
-def _register_source() -> None:
-    """Make `format("millrace")` known to the session that is there, where Spark has data sources in Python."""
-    if "pyspark.sql" not in sys.modules or find_spec("pyspark.sql.datasource") is None:
-        return
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession()
-    if session is not None:
-        from millrace.spark.data_source import register
-
-        register(session)
-
-
 def __getattr__(name: str) -> Any:
     """A public name, imported from its module when it is first asked for (PEP 562)."""
     if name not in _HOME:
@@ -46,4 +32,7 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f"millrace.spark.{_HOME[name]}"), name)
 
 
-_register_source()
+if "pyspark.sql" in sys.modules:
+    from millrace.spark.registration import register_active
+
+    register_active()
