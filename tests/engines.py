@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Client, Listener
+from unittest import mock
 
 from infra.local.dynamodb import CREDENTIALS, REGION, DynamoDbLocal
 from infra.local.engine_process import EngineMissing, EngineProcess
@@ -89,8 +90,8 @@ def use_local_credentials() -> None:
 @contextlib.contextmanager
 def own_engine(*tables: TableNames, stream: bool = False) -> Iterator[str]:
     """Where a DynamoDB Local of one's own listens, with these tables: ended with the block."""
-    use_local_credentials()
-    with DynamoDbLocal() as engine:
+    with mock.patch.dict(os.environ), DynamoDbLocal() as engine:
+        use_local_credentials()
         for names in tables:
             create_tables(names, endpoint_url=engine.url, region=REGION, stream=stream)
         yield engine.url

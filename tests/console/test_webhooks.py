@@ -15,15 +15,16 @@ from tests.console.test_console import sign_in
 
 SOURCE = b"""app Shop {
   queue Orders { message_type { payload: json }  drained_by: api }
-  webhook Counter { queue: Orders  provider: github  secret_env: "COUNTER_SIGNING_KEY" }
-  webhook Ping { queue: Orders  verify: none }
+  webhook Counter { queue: Orders  provider: github  secret_env: "COUNTER_SIGNING_KEY"  tenants: shared }
+  webhook Ping { queue: Orders  verify: none  tenants: shared }
+  tenant "%s" { }
 }
 """
 
 
 @pytest.fixture
 def shop(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Stack:
-    compiled = compile_files([("shop.millrace", SOURCE)])
+    compiled = compile_files([("shop.millrace", SOURCE % stack.tenant.encode())])
     assert compiled.definitions is not None, compiled.findings
     monkeypatch.setattr(stack.service, "definitions", Definitions(compiled.definitions))
     return stack

@@ -17,6 +17,7 @@ from millrace.engine.dead_letters import replay as replay_one
 from millrace.engine.enqueue import enqueue
 from millrace.engine.finish import RunFailure, nack
 from millrace.model.ids import keyed_message_id
+from millrace.model.journal import EFFECTS
 from millrace.model.message import Body, DeadLetter, DeadLetterFilter, DeadLetterReason, Draft
 from millrace.spark.connection import TableConnection
 from millrace.spark.dead_letters import (
@@ -98,7 +99,8 @@ def test_a_row_replays_its_dead_letter_under_the_runs_own_key(definitions: bytes
         "billing",
         ("blue", "eu:west"),
     )
-    assert (draft.headers, draft.idempotency_key, draft.run) == ({"x-event": "push"}, None, "run-1")
+    assert draft.headers == {"x-event": "push", EFFECTS: f"{dead_letter.message.id}@{NOON}"}
+    assert (draft.idempotency_key, draft.run) == (None, "run-1")
 
 
 @pytest.mark.parametrize(

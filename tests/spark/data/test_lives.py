@@ -202,10 +202,13 @@ def histories(draw: st.DrawFn) -> tuple[Table, list[int]]:
 def windows_over(table: Table, ends: list[int], draw: Callable[[Any], Any]) -> list[tuple[list[Fact], Views]]:
     """Windows without a gap, and full views here and there; none cuts through the seconds of a write.
 
-    A life is over a day long (the idempotency window), and a window a day at most: none hides a whole life.
+    A life is over a day long (the idempotency window) unless it is erased, and a window a day at most: with a cut into
+    those that are erased, none hides a whole life.
     """
     first, last = ends[0], ends[-1]
     lives = {at - 2 * SECOND for at in table.accepted[1:]}
+    erased = [at for at, key, item in table.writes if key == ("M#the-id", "M") and item is None]
+    lives |= {at + 5 * SECOND for at in table.accepted[1:] if any(at < end < at + 24 * HOUR for end in erased)}
     times = sorted(at for at, _, _ in table.writes)
     lives |= {later - HOUR for earlier, later in pairwise(times) if later - earlier > 12 * HOUR}
     drawn = {at + 5 * SECOND for at, _, _ in table.writes if draw(st.booleans())}
