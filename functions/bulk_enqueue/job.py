@@ -89,7 +89,7 @@ def _job(spark: SparkSession, given: argparse.Namespace) -> BulkRun:
         given.tenant,
         given.run,
         _place(given),
-        _say,
+        None,
         Writing(given.run, given.threads, given.on_full == "stop", given.patience),
         given.units_per_second,
         given.rows_per_second,

@@ -171,3 +171,11 @@ def test_threads_share_one_pace() -> None:
         list(pool.map(throttle.take, [10] * 80))
     assert sorted(waits) == pytest.approx([0.1 * number for number in range(1, 80)])
     assert throttle.spending.units == 800
+
+
+def test_seconds_in_which_the_table_throttled_are_counted_once_each() -> None:
+    now = [10.2]
+    throttle = AdaptiveThrottle(None, monotonic=lambda: now[0], sleep=lambda _: None)
+    for now[0] in (10.2, 10.9, 11.0, 14.5, 14.6):
+        throttle.throttled(2)
+    assert (throttle.spending.throttled, throttle.spending.throttled_s) == (10, 3)

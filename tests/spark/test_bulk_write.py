@@ -30,7 +30,7 @@ def test_counts_of_tasks_add_up_by_name() -> None:
 
 
 def test_what_was_spent_is_counted_beside_the_outcomes() -> None:
-    assert spent(Spending()) == {"units": 0, "throttled": 0.0, "waited_s": 0.0}
+    assert spent(Spending()) == {"units": 0, "throttled": 0.0, "throttled_s": 0.0, "waited_s": 0.0}
 
 
 def test_a_number_of_tasks_that_was_given_is_the_number() -> None:

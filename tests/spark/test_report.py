@@ -27,6 +27,8 @@ def test_the_table_has_every_count_their_sum_and_the_reasons() -> None:
         "\n"
         "20  duplicate  A message of its key was there already.\n"
         " 3  rejected   invalid_message: é\n"
+        "\n"
+        "24,690 write units, 0 a second\n"
     )
 
 
@@ -75,3 +77,14 @@ def test_a_table_is_as_wide_as_its_widest_cells_and_ends_no_line_with_blanks() -
 def test_the_exit_code_says_whether_somebody_must_look(counts: dict[str, int], usual: int, strict: int) -> None:
     summary = Report("enqueue", "run-1", "Jobs", counts)
     assert (exit_code(summary, strict=False), exit_code(summary, strict=True)) == (usual, strict)
+
+
+def test_the_table_says_how_fast_what_was_throttled_and_where_the_rejected_rows_are() -> None:
+    spent = {"units": 1_000.0, "units_per_s": 90.0, "units_per_s_asked": 100.0, "throttled": 25.0, "throttled_s": 3.0}
+    report = Report("enqueue", "run-1", "Jobs", {"rejected": 1}, (), spent, rejects="s3://b/run-1/rejects")
+    assert report.as_table().endswith(
+        "1,000 write units, 90 a second of 100 asked; throttled 25 writes in 3 s of tasks\n"
+        "\n"
+        "The rejected rows are in s3://b/run-1/rejects.\n"
+    )
+    assert json.loads(report.as_json())["rejects"] == "s3://b/run-1/rejects"

@@ -9,30 +9,27 @@ reconcile   says of every row of a source where its message is; writes nothing t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from pyspark.accumulators import Accumulator
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from millrace.definitions import load
 from millrace.model.message import DeadLetterFilter
 from millrace.spark.bulk_write import (
-    RunCounts,
-    RunCountsParam,
     WritePlan,
     enqueue_rows,
     shape_rows,
+    size_in_bytes,
     task_count,
     write_rows,
 )
 from millrace.spark.connection import TableConnection
 from millrace.spark.dead_letters import LINES, Replay, dead_letter_rows, read_dead_letters
 from millrace.spark.lookup import MISSING, Lookup, find_statuses
-from millrace.spark.progress import watched
 from millrace.spark.report import (
     Report,
     count_outcomes,
@@ -43,6 +40,7 @@ from millrace.spark.report import (
 )
 from millrace.spark.row_mapping import Shape
 from millrace.spark.rows import REPORTED, SHAPED, RowOutcome
+from millrace.spark.run_watch import RunWatch
 from millrace.spark.sources import RowSource, frame_rows, read_items, read_source, read_starts
 from millrace.spark.work_items import ItemState, derive_states, find_cycles, read_fields, ready_rows
 from millrace.spark.writer import Writing
@@ -65,7 +63,7 @@ class BulkRun:
     tenant: str
     run: str
     place: str  #: where the report goes; empty: nowhere, only its figures come back
-    say: Callable[[str], None]  #: a line for whoever watches
+    say: Callable[[str], None] | None  #: a line for whoever watches; None: a bar in a terminal, lines elsewhere
     writing: Writing = field(default_factory=lambda: Writing(""))
     units_per_s: float | None = None
     rows_per_s: float | None = None
@@ -95,9 +93,11 @@ def enqueue_frame(job: BulkRun, frame: DataFrame, fields: Mapping[str, str | Col
 
 
 def _enqueue(job: BulkRun, rows: DataFrame, shape: Shape, source: RowSource | None = None) -> Report:
-    run_counts = job.spark.sparkContext.accumulator({}, RunCountsParam())
-    outcomes = enqueue_rows(rows, job.plan(shape), task_count(rows, job.tasks), run_counts)
-    return _write(job, "enqueue", outcomes, run_counts, source=source)
+    # Bytes of rows tell how far a run is only where they are the bytes of the source.
+    watch = RunWatch(job.spark, size_in_bytes(rows) if shape.lines else None)
+    plan = replace(job.plan(shape), channel=watch.channel)
+    outcomes = enqueue_rows(rows, plan, task_count(rows, job.tasks), watch.finished)
+    return _write(job, "enqueue", outcomes, watch, source=source)
 
 
 def _write_shaped(
@@ -108,35 +108,33 @@ def _write_shaped(
     tasks: int,
     details: dict[str, Any] | None = None,
 ) -> Report:
-    run_counts = job.spark.sparkContext.accumulator({}, RunCountsParam())
-    return _write(job, action, write_rows(shaped, plan, tasks, run_counts), run_counts, details=details)
+    watch = RunWatch(job.spark)
+    outcomes = write_rows(shaped, replace(plan, channel=watch.channel), tasks, watch.finished)
+    return _write(job, action, outcomes, watch, details=details)
 
 
 def _write(
     job: BulkRun,
     action: str,
     outcomes: DataFrame,
-    run_counts: Accumulator[RunCounts],
+    watch: RunWatch,
     *,
     source: RowSource | None = None,
     details: dict[str, Any] | None = None,
 ) -> Report:
     """Write, keep the report, sum it up."""
     names = [outcome.value for outcome in RowOutcome]
-    with watched(job.spark, run_counts, job.say):
+    with watch.watching(job.say):
         kept = keep_outcomes(outcomes, job.place) if job.place else None
         counts, reasons = tally_outcomes(outcomes, names) if kept is None else count_outcomes(kept, names)
+    rejects = ""
     if kept is not None and counts[RowOutcome.REJECTED]:
-        keep_rejects(kept, job.place, None if source is None else read_starts(job.spark, source))
-    summary = Report(action, job.run, job.queue, counts, reasons, _spent(run_counts.value), details or {})
+        rejects = keep_rejects(kept, job.place, None if source is None else read_starts(job.spark, source))
+    spent = watch.spent(job.units_per_s)
+    summary = Report(action, job.run, job.queue, counts, reasons, spent, details or {}, rejects)
     if job.place:
         keep_summary(job.spark, summary, job.place)
     return summary
-
-
-def _spent(counts: RunCounts) -> dict[str, float]:
-    """Of all tries of all tasks: what DynamoDB charged, or what its rules say where it does not tell."""
-    return {name: counts.get(name, 0.0) for name in ("units", "throttled", "waited_s")}
 
 
 def replay_dead_letters(job: BulkRun, only: DeadLetterFilter, export: str | None, *, dry_run: bool, now: int) -> Report:
@@ -209,10 +207,11 @@ def reconcile_source(job: BulkRun, source: RowSource) -> Report:
         kept = keep_outcomes(standing.select(*REPORTED.names), job.place)
     finally:
         shaped.unpersist()
+    rejects = ""
     counts, reasons = count_outcomes(kept, [*dict.fromkeys(STANDINGS.values()), RowOutcome.REJECTED.value])
     if counts[RowOutcome.REJECTED]:
-        keep_rejects(kept, job.place, read_starts(job.spark, source))
-    summary = Report("reconcile", job.run, job.queue, counts, reasons)
+        rejects = keep_rejects(kept, job.place, read_starts(job.spark, source))
+    summary = Report("reconcile", job.run, job.queue, counts, reasons, rejects=rejects)
     keep_summary(job.spark, summary, job.place)
     return summary
 

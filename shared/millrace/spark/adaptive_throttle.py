@@ -30,6 +30,7 @@ class Spending:
 
     units: float = 0.0
     throttled: int = 0  #: statements that the table throttled
+    throttled_s: int = 0  #: seconds in which it throttled any
     waited_s: float = 0.0  #: for the rate's sake, over all threads
 
 
@@ -50,6 +51,7 @@ class AdaptiveThrottle:
         self._lock = threading.Lock()
         self._began = self._raised_at = self._free_at = monotonic()
         self._lowered_at = float("-inf")
+        self._throttled_in: int | None = None  #: the last second in which the table throttled
         self.spending = Spending()
 
     @property
@@ -84,6 +86,9 @@ class AdaptiveThrottle:
         with self._lock:
             now = self._monotonic()
             self.spending.throttled += statements
+            if int(now) != self._throttled_in:
+                self._throttled_in = int(now)
+                self.spending.throttled_s += 1
             if now - self._lowered_at < LOWER_EVERY_S:
                 return
             if self._rate is None:

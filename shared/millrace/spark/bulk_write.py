@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
@@ -23,6 +24,7 @@ from millrace.model.queue_spec import Ordering
 from millrace.spark.adaptive_throttle import AdaptiveThrottle, Spending
 from millrace.spark.connection import TableConnection, connect
 from millrace.spark.dead_letters import mark_replayed, with_body
+from millrace.spark.progress_channel import Channel, ProgressSender, RunCounts
 from millrace.spark.row_mapping import CONTENT, NO_NAME, Shape, fold_batches, name_batches, shape_batches
 from millrace.spark.rows import COPY, NAME, POSITION, READ, REPORTED, SHAPED, Row, report, unpack
 from millrace.spark.writer import Writer, Writing
@@ -38,11 +40,9 @@ UNKNOWN = 2**62
 #: Tasks for such a source: a few for each core, so that one slow task does not hold up the end.
 TASKS_PER_SLOT = 4
 
-RunCounts = dict[str, float]
-
 
 class RunCountsParam(AccumulatorParam[RunCounts]):
-    """Sums by name, of finished tasks: for progress only, since a repeated task counts twice."""
+    """Sums by name, of finished tasks: what they cost, and progress where no task can reach the driver."""
 
     def zero(self, value: RunCounts) -> RunCounts:  # noqa: ARG002 (Spark's signature)
         return {}
@@ -64,6 +64,7 @@ class WritePlan:
     rows_per_s: float | None = None  #: rows of the whole run
 
     replays: bool = False  #: the rows are dead letters
+    channel: Channel | None = None  #: where tasks say how far they are
 
     @property
     def ordering(self) -> Ordering:
@@ -148,14 +149,20 @@ def fold_copies(shaped: DataFrame, tasks: int) -> DataFrame:
     return numbered.where("number = 1").drop("number")
 
 
+def size_in_bytes(rows: DataFrame) -> int | None:
+    """What Spark takes for the size of all that is read; None where it cannot tell. No public call says it."""
+    leaves = rows._jdf.queryExecution().optimizedPlan().collectLeaves()
+    size = sum(int(str(leaves.apply(n).stats().sizeInBytes())) for n in range(leaves.size()))
+    return None if size >= UNKNOWN else size
+
+
 def task_count(rows: DataFrame, given: int | None) -> int:
     """How many tasks write, by the size of the source: about 25,000 rows each, and no core idle."""
     if given:
         return given
     slots = rows.sparkSession.sparkContext.defaultParallelism
-    leaves = rows._jdf.queryExecution().optimizedPlan().collectLeaves()
-    size = sum(int(str(leaves.apply(n).stats().sizeInBytes())) for n in range(leaves.size()))
-    if size >= UNKNOWN:
+    size = size_in_bytes(rows)
+    if size is None:
         return TASKS_PER_SLOT * slots
     return max(slots, min(MAX_TASKS, size // (ROWS_PER_TASK * BYTES_PER_ROW)))
 
@@ -181,14 +188,24 @@ def _write(plan: WritePlan, progress: Accumulator[RunCounts] | None, rows: Itera
     spec = load(plan.shape.definitions).queue(plan.shape.queue).spec
     prepare, settled = (with_body, mark_replayed) if plan.replays else (None, None)
     writer = Writer(line.runtime, spec, plan.writing, prepare=prepare, settled=settled)
-    counted: RunCounts = {}
+    counted: RunCounts = {"bytes": 0.0}
+    context = TaskContext.get()
+    sender = ProgressSender(plan.channel, str(context.partitionId()) if context else "0")
     for lines in writer.write(rows):
         for reported in lines:
             counted[reported.outcome] = counted.get(reported.outcome, 0) + 1
+            counted["bytes"] += reported.size
+        sender.send(counted | spent(throttle.spending))
         yield report(lines)
+    sender.send(counted | spent(throttle.spending), last=True)
     if progress is not None:
         progress.add(counted | spent(throttle.spending))
 
 
 def spent(spending: Spending) -> RunCounts:
-    return {"units": spending.units, "throttled": float(spending.throttled), "waited_s": spending.waited_s}
+    return {
+        "units": spending.units,
+        "throttled": float(spending.throttled),
+        "throttled_s": float(spending.throttled_s),
+        "waited_s": spending.waited_s,
+    }

@@ -8,7 +8,6 @@ orders.writeStream.foreachBatch(lambda batch, _: enqueue(batch, queue="PaymentNo
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import Literal
 
@@ -87,7 +86,7 @@ def enqueue(
         tenant,
         run,
         f"{report.rstrip('/')}/{run}" if report else "",
-        say or _say,
+        say,
         Writing(run, threads, on_full == "stop", patience_s),
         units_per_second,
         rows_per_second,
@@ -114,8 +113,3 @@ def batch_run(spark: SparkSession) -> str | None:
 
 def _is_remote(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()

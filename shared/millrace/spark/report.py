@@ -36,6 +36,7 @@ class Report:
     reasons: Sequence[tuple[str, str, int]] = ()  #: outcome, reason, rows
     spent: Mapping[str, float] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    rejects: str = ""  #: where the rejected rows are; empty where there are none, or nothing was kept
 
     @property
     def rows(self) -> int:
@@ -50,6 +51,7 @@ class Report:
             "counts": dict(self.counts),
             "reasons": [{"outcome": outcome, "reason": reason, "rows": rows} for outcome, reason, rows in self.reasons],
             "spent": {name: round(number, 1) for name, number in self.spent.items()},
+            **({"rejects": self.rejects} if self.rejects else {}),
             **self.details,
         }
         return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
@@ -59,7 +61,20 @@ class Report:
         lines += table([(name, f"{count:,}") for name, count in self.counts.items()] + [("rows", f"{self.rows:,}")])
         if self.reasons:
             lines += ["", *table([(f"{rows:,}", outcome, reason) for outcome, reason, rows in self.reasons])]
+        if self.spent:
+            lines += ["", self._spending()]
+        if self.rejects:
+            lines += ["", f"The rejected rows are in {self.rejects}."]
         return "\n".join(lines) + "\n"
+
+    def _spending(self) -> str:
+        """Write units, and how fast: asked and reached."""
+        spent = self.spent
+        asked = f" of {spent['units_per_s_asked']:,.0f} asked" if "units_per_s_asked" in spent else ""
+        parts = [f"{spent.get('units', 0):,.0f} write units, {spent.get('units_per_s', 0):,.0f} a second{asked}"]
+        if spent.get("throttled"):
+            parts.append(f"throttled {spent['throttled']:,.0f} writes in {spent.get('throttled_s', 0):,.0f} s of tasks")
+        return "; ".join(parts)
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -112,8 +127,11 @@ def count_outcomes(kept: DataFrame, names: Iterable[str]) -> tuple[dict[str, int
     return counts, [(r["outcome"], r["reason"], r["count"]) for r in reasons]
 
 
-def keep_rejects(kept: DataFrame, place: str, starts: DataFrame | None) -> None:
-    """The rejected rows with their place in the file, which `starts` tells where their offset does not."""
+def keep_rejects(kept: DataFrame, place: str, starts: DataFrame | None) -> str:
+    """The rejected rows with their place in the file, which `starts` tells where their offset does not.
+
+    Returns where they are.
+    """
     rejected = kept.where(F.col("outcome") == RowOutcome.REJECTED.value)
     if starts is not None:
         found = rejected.join(starts, ["path", "block", "offset"], "left")
@@ -127,6 +145,7 @@ def keep_rejects(kept: DataFrame, place: str, starts: DataFrame | None) -> None:
         F.when(readable, text).alias("raw"),
         F.when(~readable, F.base64("raw")).alias("raw_base64"),
     ).coalesce(1).write.mode("overwrite").json(f"{place}/rejects")
+    return f"{place}/rejects"
 
 
 def keep_summary(spark: SparkSession, summary: Report, place: str) -> None:

@@ -184,6 +184,11 @@ class Reported:
         return self.copy.position if self.copy else self.row.position
 
     @property
+    def size(self) -> int:
+        """Bytes of the row, more or less: how far a run is in its source."""
+        return len(self.copy.body) if self.copy else len(self.row.draft.body) or len(self.row.raw)
+
+    @property
     def raw(self) -> bytes | None:
         """What was read, for those who mend it: of a rejected row only."""
         if self.outcome is not RowOutcome.REJECTED:
