@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.spark.work_items import MAX_ID, cycles_of, read_item_batches
+from millrace.items.fields import MAX_ID, cycles_of
+from millrace.spark.work_items import read_item_batches
 
 
 def reachable(needs: Mapping[str, list[str]], start: str) -> set[str]:

@@ -12,6 +12,7 @@ from millrace.cli.dead_letters import dlq
 from millrace.cli.definitions import compile_command, explain_command, format_command
 from millrace.cli.doctor import doctor_command
 from millrace.cli.history import check_history_command
+from millrace.cli.items import items_group
 from millrace.cli.openapi import openapi_command
 from millrace.cli.secrets import secrets
 from millrace.cli.send import send_command
@@ -49,6 +50,7 @@ for command in (
     build_command,
     deploy_command,
     bulk_command,
+    items_group,
     secrets,
     compile_command,
     format_command,

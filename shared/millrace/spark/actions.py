@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from millrace.definitions import load
+from millrace.items.fields import ItemState
 from millrace.model.message import DeadLetterFilter
 from millrace.spark.bulk_write import (
     WritePlan,
@@ -42,7 +43,7 @@ from millrace.spark.row_mapping import Shape
 from millrace.spark.rows import REPORTED, SHAPED, RowOutcome
 from millrace.spark.run_watch import RunWatch
 from millrace.spark.sources import RowSource, frame_rows, read_items, read_source, read_starts
-from millrace.spark.work_items import ItemState, derive_states, find_cycles, read_fields, ready_rows
+from millrace.spark.work_items import derive_states, find_cycles, read_fields, ready_rows
 from millrace.spark.writer import Writing
 
 #: How a message's status is called when a source is held against the queue.

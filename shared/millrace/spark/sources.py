@@ -20,8 +20,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users write it)
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType, TimestampType
 
+from millrace.items.front_matter import Malformed, read_markdown
 from millrace.model.errors import InvalidField
-from millrace.spark.front_matter import Malformed, read_markdown
 from millrace.spark.rows import MESSAGE_FIELDS, READ, Columns
 
 

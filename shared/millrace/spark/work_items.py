@@ -11,31 +11,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from millrace.items.fields import DONE, PENDING, ItemState, cycles_of, item_fields
 from millrace.spark.rows import READ, Columns
 
-PENDING, DONE = "pending", "done"
-MAX_ID = 400
 #: Edges that the driver holds to look for cycles; above it they are not looked for, and the summary says so.
 MAX_EDGES = 2_000_000
-
-
-class ItemState(StrEnum):
-    """Where a work item stands."""
-
-    READY = "ready"  #: nothing holds it back; it is queued unless its message is there
-    BLOCKED = "blocked"  #: a dependency is not done yet
-    MISSING_DEPENDENCY = "missing_dependency"  #: a dependency has no file
-    DONE = "done"
-    OTHER = "other"  #: neither pending nor done by its file
-    DUPLICATE = "duplicate_id"
-    MALFORMED = "malformed"
 
 
 _ITEM = Columns(
@@ -121,44 +107,6 @@ def find_cycles(states: DataFrame) -> list[list[str]] | str:
     return cycles_of(needs)
 
 
-def cycles_of(needs: Mapping[str, list[str]]) -> list[list[str]]:
-    """The groups in which everything depends on everything (Tarjan's strongly connected components), sorted."""
-    number: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    stack: list[str] = []
-    on_stack: set[str] = set()
-    cycles: list[list[str]] = []
-
-    def enter(id_: str) -> tuple[str, Iterator[str]]:
-        number[id_] = lowest[id_] = len(number)
-        stack.append(id_)
-        on_stack.add(id_)
-        return id_, iter(needs.get(id_, ()))
-
-    for root in sorted(needs):
-        work = [enter(root)] if root not in number else []
-        while work:  # a walk of its own: a chain of a million items must not use up Python's stack
-            id_, rest = work[-1]
-            for need in rest:
-                if need not in number:
-                    work.append(enter(need))
-                    break
-                if need in on_stack:
-                    lowest[id_] = min(lowest[id_], number[need])
-            else:
-                work.pop()
-                if work:
-                    lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[id_])
-                if lowest[id_] == number[id_]:
-                    group = [stack.pop()]
-                    while group[-1] != id_:
-                        group.append(stack.pop())
-                    on_stack.difference_update(group)
-                    if len(group) > 1 or id_ in needs.get(id_, ()):
-                        cycles.append(sorted(group))
-    return sorted(cycles)
-
-
 def read_item_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The fields of work items, checked, on an executor."""
     for batch in batches:
@@ -169,38 +117,16 @@ def _item(given: Mapping[str, Any]) -> dict[str, Any]:
     row = {"path": given["path"], "raw": given["raw"], "value": given["value"], "problem": given["problem"]}
     if given["problem"]:
         return row
-    fields = json.loads(given["value"])
     try:
-        id_ = _text(fields, "id", required=True)
-        if id_ and "@" in id_:
-            raise ValueError("id: expected no @, which sets a revision apart")
-        revision = _text(fields, "revision")
-        return row | {
-            "id": id_,
-            "status": _text(fields, "status", required=True),
-            "depends_on": _texts(fields, "depends_on"),
-            "idempotency_key": f"{id_}@{revision}" if revision else id_,
-            "priority": _text(fields, "priority"),
-            "project": _text(fields, "project"),
-            "labels": json.dumps(_texts(fields, "labels")) if fields.get("labels") is not None else None,
-        }
+        fields = item_fields(json.loads(given["value"]))
     except ValueError as error:
         return row | {"problem": f"invalid_message: {error}"}
-
-
-def _text(fields: Mapping[str, Any], name: str, *, required: bool = False) -> str | None:
-    value = fields.get(name)
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    if value is None and not required:
-        return None
-    if not isinstance(value, str) or not value.strip() or len(value) > MAX_ID:
-        raise ValueError(f"{name}: expected a text of 1 to {MAX_ID} characters, found {type(value).__name__}")
-    return value.strip()
-
-
-def _texts(fields: Mapping[str, Any], name: str) -> list[str]:
-    value = fields.get(name)
-    listed = value if isinstance(value, list) else [] if value is None else [value]
-    texts = [_text({name: part}, name, required=True) for part in listed]
-    return list(dict.fromkeys(text for text in texts if text is not None))
+    return row | {
+        "id": fields.id,
+        "status": fields.status,
+        "depends_on": list(fields.depends_on),
+        "idempotency_key": fields.idempotency_key,
+        "priority": fields.priority,
+        "project": fields.project,
+        "labels": None if fields.labels is None else json.dumps(fields.labels),
+    }

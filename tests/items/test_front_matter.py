@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.spark.front_matter import MAX_HEAD, Malformed, read_markdown
+from millrace.items.front_matter import MAX_HEAD, Malformed, read_markdown
 
 
 def read(head: str, body: str = "") -> dict[str, Any]:
@@ -160,7 +160,7 @@ def test_dates_and_times_become_text() -> None:
 def test_the_same_file_reads_the_same_in_every_process() -> None:
     """A task is repeated elsewhere: another order of names would look like another body."""
     code = (
-        "import json; from millrace.spark.front_matter import read_markdown;"
+        "import json; from millrace.items.front_matter import read_markdown;"
         "print(json.dumps(read_markdown(b'---\\nb: {z: 1, y: 2, x: 3}\\na: [q, p]\\n---\\n')))"
     )
     path = os.pathsep.join(sys.path)
