@@ -47,13 +47,11 @@ def remove(spark: SparkSession, path: str) -> None:
 
 
 def move(spark: SparkSession, path: str, to: str) -> None:
-    """Give a file another name, in place of what was there. Raises OSError where that fails."""
+    """Give a file another name. Raises OSError where that fails, and where something has that name already."""
     system, place = _system(spark, path)
     _, target = _system(spark, to)
     system.mkdirs(target.getParent())
-    if system.exists(target):
-        system.delete(target, not _ALL_OF_IT)
-    if not system.rename(place, target):
+    if system.exists(target) or not system.rename(place, target):
         raise OSError(f"{path} could not be moved to {to}.")
 
 
