@@ -18,6 +18,7 @@ ACTIONS = {
     "derive": "a folder of markdown work items is the truth; enqueue what became ready",
     "replay": "enqueue dead letters again, once for each run",
     "reconcile": "say of every row of a source where its message is",
+    "lake": "keep Parquet of every message and how it ended, from exports to S3 or the tables",
 }
 #: Glue hands its own settings to the script as well, whatever the script makes of them.
 _GLUE = re.compile(
@@ -36,9 +37,9 @@ def parser_for() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--action", choices=tuple(ACTIONS), default="enqueue")
-    add("--queue", required=True, help="the queue's name in the definitions")
+    add("--queue", default="", help="the queue's name in the definitions; a lake holds every queue")
     add("--tenant", default=DEFAULT_TENANT, help="whose queue, where a row does not say")
-    add("--source", help="what to read: files or a folder; for replay an export to S3 instead of the table")
+    add("--source", help="what to read: files or a folder; for replay and lake exports to S3 instead of the tables")
     add("--table", help="a table instead of files: catalog.db.name, whatever the session's catalogs hold")
     add("--sql", help="the rows of a query instead of files")
     add("--format", choices=[kind.value for kind in FILES], default=Format.JSON_LINES.value)
@@ -57,7 +58,9 @@ def parser_for() -> argparse.ArgumentParser:
         option = "tenant-of-row" if name == "tenant" else name.replace("_", "-")
         fields.add_argument(f"--{option}", dest=f"field_{name}", metavar="EXPRESSION")
     pace = parser.add_argument_group("pace")
-    pace.add_argument("--units-per-second", type=_positive, help="write units of the whole run; else no limit")
+    pace.add_argument(
+        "--units-per-second", type=_positive, help="write units of the whole run (lake: read units); else no limit"
+    )
     pace.add_argument("--rows-per-second", type=_positive, help="rows of the whole run; else no limit")
     pace.add_argument("--on-full", choices=("wait", "stop"), default="wait", help="when max_depth is reached")
     pace.add_argument("--patience", type=_positive, default=900.0, help="seconds without progress until rows fail")
@@ -71,6 +74,9 @@ def parser_for() -> argparse.ArgumentParser:
     dead_letters.add_argument("--error-text", default="", help="a part of the error, in any case")
     dead_letters.add_argument("--only-project")
     dead_letters.add_argument("--dry-run", **_SWITCH, help="only show what would be replayed")
+    lake = parser.add_argument_group("lake")
+    lake.add_argument("--lake", help="the folder that holds it: s3://bucket/lake")
+    lake.add_argument("--lake-table", help="a table of the session's catalog that shows its messages")
     add("--strict", **_SWITCH, help="exit with 1 for rejected, conflicting, missing rows")
     return parser
 
@@ -78,13 +84,16 @@ def parser_for() -> argparse.ArgumentParser:
 def read_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
     """What was asked for. Ends the process with what is wrong and what is allowed."""
     given = parser.parse_args(_without_glue(arguments))
+    whole = "lake" if given.action == "lake" else "queue"
+    if not getattr(given, whole):
+        parser.error(f"--{whole} is missing: {given.action} needs it")
     named = [option for option in ("source", "table", "sql") if getattr(given, option)]
     if len(named) > 1:
         parser.error(f"--{named[0]} and --{named[1]}: one of them")
-    allowed = ("source",) if given.action in ("replay", "derive") else ("source", "table", "sql")
+    allowed = ("source",) if given.action in ("replay", "derive", "lake") else ("source", "table", "sql")
     if named and named[0] not in allowed:
         parser.error(f"--{named[0]} is not for {given.action}, which reads files")
-    if given.action != "replay" and not named:
+    if given.action not in ("replay", "lake") and not named:
         parser.error(f"--source is missing: {given.action} reads one" + (" (or --table, --sql)" * (len(allowed) > 1)))
     if given.tasks is not None and given.tasks < 1:
         parser.error("--tasks: 1 or more")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +23,12 @@ from millrace.model.ids import Orders
 from millrace.model.message import DeadLetterFilter, DeadLetterReason
 from millrace.spark.actions import BulkRun, derive_queue, enqueue_source, reconcile_source, replay_dead_letters
 from millrace.spark.connection import TableConnection, connect
-from millrace.spark.report import Report
+from millrace.spark.data.exports import find_exports
+from millrace.spark.data.lake import count_by_status, merge_into_lake, read_lake, register_table
+from millrace.spark.data.lake_files import lake_folder
+from millrace.spark.data.read import exported_facts, scanned_facts
+from millrace.spark.data.scans import TableScan
+from millrace.spark.report import Report, keep_summary
 from millrace.spark.rows import MESSAGE_FIELDS
 from millrace.spark.run_settings import definitions_of
 from millrace.spark.sources import Format, RowSource
@@ -35,7 +41,7 @@ OK, INCOMPLETE, IMPOSSIBLE = 0, 1, 2
 def main(arguments: Sequence[str]) -> int:
     """Do one action and say what came of it; the exit code says whether all of it worked."""
     given = read_arguments(parser_for(), arguments)
-    named = SparkSession.builder.appName(f"millrace-{given.action}-{given.queue}")
+    named = SparkSession.builder.appName(f"millrace-{given.action}-{given.queue}".rstrip("-"))
     spark = named.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     try:
         summary = perform(spark, given)
@@ -55,6 +61,9 @@ def exit_code(summary: Report, *, strict: bool) -> int:
 
 
 def perform(spark: SparkSession, given: argparse.Namespace) -> Report:
+    given.run = given.run or Orders(system_clock, system_entropy).next()
+    if given.action == "lake":
+        return _keep_lake(spark, given)
     job = _job(spark, given)
     connect(job.connection).runtime.store.get_queue_state(job.tenant, job.queue)  # fails at once, not in every task
     match given.action:
@@ -69,21 +78,41 @@ def perform(spark: SparkSession, given: argparse.Namespace) -> Report:
             return replay_dead_letters(job, _filter(given), given.source, dry_run=given.dry_run, now=now)
 
 
+def _keep_lake(spark: SparkSession, given: argparse.Namespace) -> Report:
+    """Merge exports, or the tables as they are now, into the lake; the counts are of all that it holds then."""
+    lake, connection = lake_folder(spark, given.lake), _connection(given)
+    if given.source:
+        known = exported_facts(spark, find_exports(spark, given.source), connection)
+    else:
+        known = scanned_facts(spark, TableScan(connection, system_clock(), units_per_s=given.units_per_second))
+    merged = merge_into_lake(lake, known, connection, given.run)
+    if given.lake_table:
+        register_table(lake, given.lake_table)
+    summary = Report(
+        "lake", given.run, given.queue, count_by_status(read_lake(lake)), details={"lake": lake.path, **asdict(merged)}
+    )
+    keep_summary(spark, summary, _place(given))
+    return summary
+
+
+def _connection(given: argparse.Namespace) -> TableConnection:
+    return TableConnection(
+        given.queue_table,
+        given.dead_letter_table,
+        given.body_bucket,
+        given.region,
+        given.dynamodb_endpoint,
+        given.s3_endpoint,
+        given.deadline,
+    )
+
+
 def _job(spark: SparkSession, given: argparse.Namespace) -> BulkRun:
-    given.run = given.run or Orders(system_clock, system_entropy).next()
     definitions = definitions_of(spark, given.definitions)
     load(definitions).queue(given.queue)
     return BulkRun(
         spark,
-        TableConnection(
-            given.queue_table,
-            given.dead_letter_table,
-            given.body_bucket,
-            given.region,
-            given.dynamodb_endpoint,
-            given.s3_endpoint,
-            given.deadline,
-        ),
+        _connection(given),
         definitions,
         given.queue,
         given.tenant,

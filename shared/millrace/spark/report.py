@@ -57,7 +57,8 @@ class Report:
         return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
     def as_table(self) -> str:
-        lines = [f"{self.action} · queue {self.queue} · run {self.run}", ""]
+        queue = f"queue {self.queue}" if self.queue else "every queue"
+        lines = [f"{self.action} · {queue} · run {self.run}", ""]
         lines += table([(name, f"{count:,}") for name, count in self.counts.items()] + [("rows", f"{self.rows:,}")])
         if self.reasons:
             lines += ["", *table([(f"{rows:,}", outcome, reason) for outcome, reason, rows in self.reasons])]

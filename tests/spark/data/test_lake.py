@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from functions.bulk_enqueue import job
+from infra.local.dynamodb import REGION
 from millrace.model.errors import StoreUnavailable
 from millrace.spark.data import lake_files
 from millrace.spark.data.exports import find_exports
@@ -125,6 +128,32 @@ def test_the_table_itself_feeds_a_lake_and_late_endings_update_their_message(
     scan()
     register_table(lake, "everything")
     assert spark.table("everything").count() == 2
+
+
+def test_the_job_keeps_a_lake_from_exports_and_from_the_tables(
+    spark: Any, world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "system_clock", world.clock)
+    given = ["--action", "lake", "--lake", str(tmp_path / "lake"), "--report", str(tmp_path / "reports")]
+    given += ["--queue-table", world.names.queue, "--dead-letter-table", world.names.dead_letters]
+    given += ["--body-bucket", "none", "--region", REGION, "--dynamodb-endpoint", world.engine_url]
+    world.forward(100)
+    world.send()
+    world.send(queue="Alerts")
+    world.forward(10)
+    export = world.export_full()
+    for run in ("one", "again"):
+        assert job.main([*given, "--source", export, "--run", run]) == 0
+        said = capsys.readouterr().out
+        assert "lake · every queue" in said
+        summary = json.loads((tmp_path / "reports" / run / "summary.json").read_text())
+        assert (summary["counts"], summary["ids"], summary["erased"]) == ({"ready": 2}, 2, 0)
+    world.take()
+    world.finish(result=None)
+    world.forward(10)
+    assert job.main([*given, "--run", "tables", "--lake-table", "kept"]) == 0
+    assert contents(lake_folder(spark, str(tmp_path / "lake"))) == oracle(world)
+    assert spark.table("kept").where("status = 'done'").count() == 1
 
 
 def test_two_runs_at_once_do_not_undo_each_other(
