@@ -75,7 +75,7 @@ def parser_for() -> argparse.ArgumentParser:
     dead_letters.add_argument("--only-project")
     dead_letters.add_argument("--dry-run", **_SWITCH, help="only show what would be replayed")
     lake = parser.add_argument_group("lake")
-    lake.add_argument("--lake", help="the folder that holds it: s3://bucket/lake")
+    lake.add_argument("--lake", help="the folder that holds it: s3://bucket/lake; reconcile looks there too")
     lake.add_argument("--lake-table", help="a table of the session's catalog that shows its messages")
     add("--strict", **_SWITCH, help="exit with 1 for rejected, conflicting, missing rows")
     return parser
@@ -95,6 +95,8 @@ def read_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) ->
         parser.error(f"--{named[0]} is not for {given.action}, which reads files")
     if given.action not in ("replay", "lake") and not named:
         parser.error(f"--source is missing: {given.action} reads one" + (" (or --table, --sql)" * (len(allowed) > 1)))
+    if given.lake and given.action not in ("lake", "reconcile"):
+        parser.error(f"--lake is not for {given.action}")
     if given.tasks is not None and given.tasks < 1:
         parser.error("--tasks: 1 or more")
     if given.dry_run and given.action != "replay":

@@ -70,7 +70,8 @@ def perform(spark: SparkSession, given: argparse.Namespace) -> Report:
         case "enqueue":
             return enqueue_source(job, _source(given))
         case "reconcile":
-            return reconcile_source(job, _source(given))
+            lake = read_lake(lake_folder(spark, given.lake)) if given.lake else None
+            return reconcile_source(job, _source(given), lake)
         case "derive":
             return derive_queue(job, given.source)
         case _:

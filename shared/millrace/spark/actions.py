@@ -18,7 +18,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from millrace.definitions import load
+from millrace.engine.status import MessageStatus
 from millrace.items.fields import ItemState
+from millrace.model.ids import keyed_message_id
 from millrace.model.message import DeadLetterFilter
 from millrace.spark.bulk_write import (
     WritePlan,
@@ -46,10 +48,13 @@ from millrace.spark.sources import RowSource, frame_rows, read_items, read_sourc
 from millrace.spark.work_items import derive_states, find_cycles, read_fields, ready_rows
 from millrace.spark.writer import Writing
 
+#: The lake knows the message, not how it ended.
+ARRIVED = "arrived"
+_ENDED = [status.value for status in MessageStatus if status.ended]
 #: How a message's status is called when a source is held against the queue.
 STANDINGS = {
     "missing": MISSING, "ready": "queued", "scheduled": "queued", "in_flight": "queued", "done": "done", "dead": "dead",
-    "purged": "purged", "filtered": "filtered",
+    "purged": "purged", "filtered": "filtered", ARRIVED: ARRIVED,
 }  # fmt: skip
 
 
@@ -193,12 +198,14 @@ def _described(group: Any) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def reconcile_source(job: BulkRun, source: RowSource) -> Report:
-    """Where the message of each row is: missing, queued, done, dead."""
+def reconcile_source(job: BulkRun, source: RowSource, lake: DataFrame | None = None) -> Report:
+    """Where the message of each row is: missing, queued, done, dead. What the table forgot, the lake tells."""
     rows = read_source(job.spark, source)
     shaped = shape_rows(rows, job.shape(source)).persist()
     try:
         found = find_statuses(shaped, job.look(), task_count(rows, job.tasks))
+        if lake is not None:
+            found = recall(found, lake.where(F.col("queue") == job.queue))
         names = F.create_map(*[F.lit(text) for pair in STANDINGS.items() for text in pair])
         standing = (
             shaped.join(found, ["tenant", "id"], "left")
@@ -215,6 +222,22 @@ def reconcile_source(job: BulkRun, source: RowSource) -> Report:
     summary = Report("reconcile", job.run, job.queue, counts, reasons, rejects=rejects)
     keep_summary(job.spark, summary, job.place)
     return summary
+
+
+def recall(found: DataFrame, lake: DataFrame) -> DataFrame:
+    """(tenant, id, status) with what the lake knows of ids that are missing: how the newest life of each ended.
+
+    A webhook's keys are a space of their own in the queue. Here they count like a producer's: what a provider says it
+    sent came by its webhook.
+    """
+    own_id = F.udf(lambda tenant, queue, key: keyed_message_id(tenant, queue, key) if key else None, "string")
+    ids = F.array("message_id", own_id("tenant", "queue", "idempotency_key"))
+    ended = F.when(F.col("status").isin(_ENDED), F.col("status")).otherwise(ARRIVED).alias("known")
+    lives = lake.select("tenant", F.explode(F.array_distinct(ids)).alias("id"), "received_at", ended)
+    newest = lives.groupBy("tenant", "id").agg(F.max_by("known", "received_at").alias("known"))
+    forgotten = F.col("status") == MISSING
+    status = F.when(forgotten, F.coalesce("known", "status")).otherwise(F.col("status")).alias("status")
+    return found.join(newest, ["tenant", "id"], "left").select("tenant", "id", status)
 
 
 def derive_queue(job: BulkRun, folder: str) -> Report:

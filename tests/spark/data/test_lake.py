@@ -13,6 +13,7 @@ import pytest
 from functions.bulk_enqueue import job
 from infra.local.dynamodb import REGION
 from millrace.model.errors import StoreUnavailable
+from millrace.spark.actions import recall
 from millrace.spark.data import lake_files
 from millrace.spark.data.exports import find_exports
 from millrace.spark.data.lake import Merged, count_by_status, merge_into_lake, read_lake, register_table
@@ -45,6 +46,13 @@ def contents(lake: LakeFolder) -> dict[str, tuple[Any, ...]]:
 def oracle(world: World) -> dict[str, tuple[Any, ...]]:
     known = [one for one in world.known.values() if not one.erased]
     return {one.id: (one.status_at(world.clock.now), one.queue, one.failures, one.body) for one in known}
+
+
+def options(world: World, folder: Path) -> list[str]:
+    """What every call of the job needs."""
+    given = ["--lake", str(folder / "lake"), "--report", str(folder / "reports"), "--body-bucket", "none"]
+    given += ["--queue-table", world.names.queue, "--dead-letter-table", world.names.dead_letters]
+    return [*given, "--region", REGION, "--dynamodb-endpoint", world.engine_url]
 
 
 def a_day(world: World) -> None:
@@ -134,9 +142,7 @@ def test_the_job_keeps_a_lake_from_exports_and_from_the_tables(
     spark: Any, world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job, "system_clock", world.clock)
-    given = ["--action", "lake", "--lake", str(tmp_path / "lake"), "--report", str(tmp_path / "reports")]
-    given += ["--queue-table", world.names.queue, "--dead-letter-table", world.names.dead_letters]
-    given += ["--body-bucket", "none", "--region", REGION, "--dynamodb-endpoint", world.engine_url]
+    given = ["--action", "lake", *options(world, tmp_path)]
     world.forward(100)
     world.send()
     world.send(queue="Alerts")
@@ -154,6 +160,41 @@ def test_the_job_keeps_a_lake_from_exports_and_from_the_tables(
     assert job.main([*given, "--run", "tables", "--lake-table", "kept"]) == 0
     assert contents(lake_folder(spark, str(tmp_path / "lake"))) == oracle(world)
     assert spark.table("kept").where("status = 'done'").count() == 1
+
+
+def test_a_source_is_held_against_all_that_ever_arrived(spark: Any, world: World, tmp_path: Path) -> None:
+    world.forward(100)
+    world.send(idempotency_key="done")
+    world.take()
+    world.finish(result=None)
+    world.forward(10)
+    merge(lake_folder(spark, str(tmp_path / "lake")), world, world.export_full())
+    world.forward(30 * DAY)
+    world.clean_up()
+    (tmp_path / "sent.jsonl").write_text('{"id": "done"}\n{"id": "never"}\n')
+    (tmp_path / "definitions.json").write_bytes(world.definitions)
+    given = ["--action", "reconcile", "--queue", "Jobs", "--tenant", "acme", "--source", str(tmp_path / "sent.jsonl")]
+    given += ["--idempotency-key", "id", "--definitions", str(tmp_path / "definitions.json")]
+    counts = {}
+    for run, how in (("with", options(world, tmp_path)), ("without", options(world, tmp_path)[2:])):
+        assert job.main([*given, *how, "--run", run]) == 0
+        found = json.loads((tmp_path / "reports" / run / "summary.json").read_text())["counts"]
+        counts[run] = {name: count for name, count in found.items() if count}
+    assert counts == {"with": {"done": 1, "missing": 1}, "without": {"missing": 2}}
+
+
+def test_the_lake_tells_of_the_newest_life_and_only_where_the_table_does_not(spark: Any) -> None:
+    ids = [("acme", "a", "missing"), ("acme", "b", "ready"), ("acme", "c", "missing"), ("beta", "a", "missing")]
+    lives = [("acme", "a", "dead", 1), ("acme", "a", "done", 2), ("acme", "b", "done", 1), ("acme", "c", None, 1)]
+    found = spark.createDataFrame(ids, "tenant string, id string, status string")
+    columns = "tenant string, message_id string, status string, received_at long, queue string, idempotency_key string"
+    lake = spark.createDataFrame([(*life, "Jobs", None) for life in lives], columns)
+    assert sorted(tuple(row) for row in recall(found, lake).collect()) == [
+        ("acme", "a", "done"),
+        ("acme", "b", "ready"),
+        ("acme", "c", "arrived"),
+        ("beta", "a", "missing"),
+    ]
 
 
 def test_two_runs_at_once_do_not_undo_each_other(
