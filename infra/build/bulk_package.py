@@ -28,11 +28,11 @@ LEFT_OUT = {"cli", "client", "language"}
 STAMP = (2020, 1, 1, 0, 0, 0)
 
 
-def main() -> int:
-    shutil.rmtree(TARGET, ignore_errors=True)
-    TARGET.mkdir(parents=True)
-    shutil.copy(ROOT / "functions" / "bulk_enqueue" / "job.py", TARGET / "job.py")
-    with tempfile.TemporaryDirectory() as name, zipfile.ZipFile(TARGET / "millrace-bulk.zip", "w") as package:
+def main(target: Path = TARGET) -> int:
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    shutil.copy(ROOT / "functions" / "bulk_enqueue" / "job.py", target / "job.py")
+    with tempfile.TemporaryDirectory() as name, zipfile.ZipFile(target / "millrace-bulk.zip", "w") as package:
         folder = Path(name)
         install(folder)
         for path in python_files(folder):
@@ -43,8 +43,8 @@ def main() -> int:
             add(package, str(path.relative_to(ROOT)), path.read_bytes())
         add(package, "functions/__init__.py", b"")
         add(package, "millrace/definitions.json", (ROOT / "infra" / "definitions.json").read_bytes())
-    for path in sorted(TARGET.iterdir()):
-        print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1000:,.0f} kB")
+    for path in sorted(target.iterdir()):
+        print(f"{path.name}: {path.stat().st_size / 1000:,.0f} kB")
     return 0
 
 
