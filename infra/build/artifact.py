@@ -28,6 +28,7 @@ from infra.build.requirements import (
     CEL,
     KEY_PAIRS,
     POWERTOOLS,
+    SCHEDULES,
     TRACING,
     CannotBuild,
     locked_requirements,
@@ -86,7 +87,9 @@ class Artifact:
 
 ARTIFACTS = {
     "IngressFunction": Artifact("ingress", (*POWERTOOLS, *AWS_SDK, *CEL, *KEY_PAIRS), runs_commands=True),
-    "WorkerFunction": Artifact("worker", (*POWERTOOLS, *TRACING, *AWS_SDK, *CEL, *KEY_PAIRS), runs_commands=True),
+    "WorkerFunction": Artifact(
+        "worker", (*POWERTOOLS, *TRACING, *AWS_SDK, *CEL, *KEY_PAIRS, *SCHEDULES), runs_commands=True
+    ),
     "ConsumerFunction": Artifact("consumer", (*AWS_SDK, *CEL)),
     "AuthoriserFunction": Artifact("authoriser", AWS_SDK, needs_definitions=False),
     "AdminFunction": Artifact("admin", (*POWERTOOLS, *AWS_SDK, *CEL, "chalice")),

@@ -27,6 +27,7 @@ DEFINITIONS = Definitions(
             "Wide": defined("Wide", shards=4, rate_per_second=5.0),
         },
         "webhooks": {},
+        "schedules": {},
         "tenants": {},
     }
 )

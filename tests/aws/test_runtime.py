@@ -63,6 +63,7 @@ def test_a_queue_that_outlives_its_large_bodies_is_an_error_in_the_log(
     compiled = {
         "queues": {"Jobs": defined("Jobs", retention={"max_age_seconds": 50 * 86_400})},
         "webhooks": {},
+        "schedules": {},
         "tenants": {},
     }
     path = tmp_path / "definitions.json"

@@ -57,6 +57,17 @@ DEFINITIONS = Definitions(
             "NightlyReports": _queue("NightlyReports", "Reporting"),
         },
         "webhooks": {},
+        "schedules": {
+            "Nightly": {
+                "app": "Reporting",
+                "queue": "NightlyReports",
+                "cron": "0 3 * * *",
+                "timezone": "Europe/Berlin",
+                "catch_up": "latest",
+                "tenant": None,
+                "message": {},
+            }
+        },
         "tenants": {},
     }
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from millrace.definitions import load
-from millrace.definitions.explain import describe_wait, in_words, limits, timetable
+from millrace.definitions.explain import describe_wait, in_words, limits, next_runs, timetable
 from millrace.model.queue_spec import Jitter, RetryPolicy
+from tests.worker.definitions import compiled
 
 
 def test_the_timetable_doubles_up_to_its_cap() -> None:
@@ -54,3 +55,17 @@ def test_headers_that_nobody_signs_are_marked() -> None:
     assert marked == [
         "the header x-github-event, read by filter, event: github (webhook GitHub) does not sign it",
     ]
+
+
+def test_what_the_clock_enqueues_is_told_with_its_next_times() -> None:
+    definitions = compiled(
+        """
+        queue Reports { message_type { n: int }  drained_by: api }
+        schedule Nightly { cron: "30 2 * * *"  timezone: "Europe/Berlin"  queue: Reports  message: {"n": 1} }
+        """
+    )
+    saturday = 1_774_695_600_000  # 28 March 2026, noon in Berlin: the clock is changed in the night
+    ((name, sentence),) = next_runs(definitions.schedules_of("Reports"), saturday)
+    assert name == "schedule"
+    assert sentence.startswith("Nightly: 30 2 * * * (Europe/Berlin), missed ticks: latest; ")
+    assert sentence.endswith("next 2026-03-29 03:00 CEST, 2026-03-30 02:30 CEST, 2026-03-31 02:30 CEST")

@@ -134,7 +134,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
         b"{",
         b"[]",
         b"null",
-        b'{"format": 2, "queues": {}, "webhooks": {}, "tenants": {}}',
+        b'{"format": 2, "queues": {}, "webhooks": {}, "schedules": {}, "tenants": {}}',
         b'{"format": 1}',
         b"[" * 100_000,
         b"\xff",

@@ -47,6 +47,7 @@ DEFINITIONS = Definitions(
             "Wide": defined("Wide", shards=4),
         },
         "webhooks": {},
+        "schedules": {},
         "tenants": {},
     }
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,17 @@ QUEUES = {
     "Ordered": defined("Ordered", ordering="fifo"),
 }
 
+SCHEDULES: dict[str, Any] = {
+    "Nightly": {
+        "app": "Test",
+        "queue": "Jobs",
+        "cron": "0 3 * * *",
+        "timezone": "Europe/Berlin",
+        "catch_up": "latest",
+        "tenant": None,
+        "message": {},
+    }
+}
 WEBHOOKS = {
     "Sales": {
         "app": "Test",
@@ -62,7 +74,9 @@ class Stack:
 def running(engine_url: str, tables: TableNames, folder: Path) -> Iterator[Stack]:
     """The consumer, the admin function and the authoriser behind a gateway, as the local stack runs them."""
     definitions = folder / "definitions.json"
-    definitions.write_text(json.dumps({"format": 1, "queues": QUEUES, "webhooks": WEBHOOKS, "tenants": {}}))
+    definitions.write_text(
+        json.dumps({"format": 1, "queues": QUEUES, "webhooks": WEBHOOKS, "schedules": SCHEDULES, "tenants": {}})
+    )
     environment = {
         "AWS_ENDPOINT_URL_DYNAMODB": engine_url,
         "QUEUE_TABLE": tables.queue,

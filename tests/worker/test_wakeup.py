@@ -20,6 +20,7 @@ from millrace.worker.sweeper import LOOK_EVERY
 from millrace.worker.wakeup import Wakeup, handle_wakeup, read_event, wake_event
 from tests.conftest import Bench
 from tests.worker.conftest import AT_ONCE
+from tests.worker.definitions import TYPE, compiled
 from tests.worker.rigs import DrainerRig
 
 EVENTS = Path(__file__).parents[2] / "events"
@@ -208,3 +209,15 @@ def test_with_little_time_left_the_sweep_leaves_the_rest_to_the_next(memory_rig:
     message_id = memory_rig.put(1)
     handle_wakeup(memory_rig.drainer, Wakeup(sweep=True), TimeLeft(lambda: 5_000))
     assert status(memory_rig.queue(), message_id).status is MessageStatus.READY
+
+
+def test_a_sweep_enqueues_what_schedules_ask_for_and_drains_it(memory_bench: Bench) -> None:
+    rig = DrainerRig(memory_bench, default_tenant=memory_bench.tenant)
+    rig.drainer.definitions = compiled(
+        f"""queue Jobs {{ {TYPE}  map_to: command Thing.Do {{ n: n }} }}
+        schedule Minutely {{ cron: "* * * * *"  queue: Jobs  message: {{"n": 7}} }}"""
+    )
+    for _ in range(3):
+        handle_wakeup(rig.drainer, Wakeup(sweep=True), TimeLeft())
+        memory_bench.clock.forward(60_000)
+    assert rig.seen == [7, 7]

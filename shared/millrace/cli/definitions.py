@@ -143,8 +143,9 @@ def explain_command(queue: str, compiled: Path | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from millrace.definitions.explain import describe_wait, in_words, limits, timetable
+    from millrace.definitions.explain import describe_wait, in_words, limits, next_runs, timetable
     from millrace.definitions.loading import load
+    from millrace.model.clock import system_clock
     from millrace.model.errors import MillraceError
 
     try:
@@ -155,6 +156,8 @@ def explain_command(queue: str, compiled: Path | None) -> None:
     console = Console(highlight=False)
     promises = Table(title=f"{definition.name} ({definition.app})", show_header=False, title_justify="left")
     for name, sentence in limits(definition, definitions.webhooks_of(queue)):
+        promises.add_row(name, sentence)
+    for name, sentence in next_runs(definitions.schedules_of(queue), system_clock()):
         promises.add_row(name, sentence)
     console.print(promises, markup=False)
     delivery = definition.spec.delivery

@@ -10,6 +10,7 @@ from millrace.definitions.message_type import RecordType, TypeProblem
 from millrace.definitions.model import (
     HmacSettings,
     QueueDefinition,
+    ScheduleDefinition,
     SecretKind,
     SecretReference,
     Target,
@@ -23,6 +24,7 @@ __all__ = [
     "HmacSettings",
     "QueueDefinition",
     "RecordType",
+    "ScheduleDefinition",
     "SecretKind",
     "SecretReference",
     "Target",

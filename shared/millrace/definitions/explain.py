@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from zoneinfo import ZoneInfo
 
-from millrace.definitions.model import NO_KEY, QueueDefinition, WebhookDefinition
+from millrace.definitions.model import NO_KEY, QueueDefinition, ScheduleDefinition, WebhookDefinition
 from millrace.definitions.unsigned import readers_of, unsigned_headers
 from millrace.model.queue_spec import PRIORITIES, Jitter, Ordering, QueueSpec, RetryPolicy
 from millrace.signatures.presets import scheme_from
@@ -27,6 +30,18 @@ def timetable(delivery: RetryPolicy) -> list[PlannedAttempt]:
         wait = min(delivery.max_backoff_ms, delivery.initial_backoff_ms * 2 ** (number - 2))
         attempts.append(PlannedAttempt(number, wait, attempts[-1].since_first_ms + wait))
     return attempts
+
+
+def next_runs(schedules: Iterable[ScheduleDefinition], now: int) -> Iterator[tuple[str, str]]:
+    """What is enqueued by the clock, as name and sentence, with the next three times."""
+    from millrace.definitions.ticks import ticks
+
+    for schedule in schedules:
+        times = islice(ticks(schedule.cron, schedule.timezone, now), 3)
+        zone = ZoneInfo(schedule.timezone)
+        shown = ", ".join(f"{datetime.fromtimestamp(tick / 1000, zone):%Y-%m-%d %H:%M %Z}" for tick in times)
+        rule = f"{schedule.cron} ({schedule.timezone}), missed ticks: {schedule.catch_up.value}"
+        yield "schedule", f"{schedule.name}: {rule}; next {shown}"
 
 
 def limits(queue: QueueDefinition, webhooks: Iterable[WebhookDefinition] = ()) -> Iterator[tuple[str, str]]:

@@ -15,8 +15,11 @@ from typing import Any, TypeVar
 from millrace.definitions.expression import read_expression, read_optional_expression
 from millrace.definitions.message_type import RecordType, read_message_type
 from millrace.definitions.model import (
+    SCHEDULE_MESSAGE,
+    CatchUp,
     HmacSettings,
     QueueDefinition,
+    ScheduleDefinition,
     SecretKind,
     SecretReference,
     Target,
@@ -35,12 +38,14 @@ _Definition = TypeVar("_Definition")
 
 
 class Definitions:
-    """Every queue and webhook of a deployment, by name."""
+    """Every queue, webhook and schedule of a deployment, by name."""
 
     def __init__(self, compiled: Mapping[str, Any]) -> None:
         self._queues: dict[str, Any] = compiled["queues"]
         self._webhooks: dict[str, Any] = compiled["webhooks"]
         self._tenants: dict[str, Any] = compiled["tenants"]
+        self._schedules: dict[str, Any] = compiled["schedules"]
+        self._built_schedules: dict[str, ScheduleDefinition] = {}
         self._built_queues: dict[str, QueueDefinition] = {}
         self._built_webhooks: dict[str, WebhookDefinition] = {}
 
@@ -70,6 +75,23 @@ class Definitions:
                 raise UnknownQueue(name, self.queues, nearest_name(name, self.queues))
             built = self._built_queues[name] = _build(name, self._queues[name], read_queue)
         return built
+
+    @property
+    def schedules(self) -> tuple[str, ...]:
+        return tuple(self._schedules)
+
+    def schedule(self, name: str) -> ScheduleDefinition:
+        """One schedule. Raises NotFound."""
+        built = self._built_schedules.get(name)
+        if built is None:
+            if name not in self._schedules:
+                raise NotFound("schedule", name)
+            built = self._built_schedules[name] = _build(name, self._schedules[name], read_schedule)
+        return built
+
+    def schedules_of(self, queue: str) -> list[ScheduleDefinition]:
+        """The schedules that feed a queue."""
+        return [self.schedule(name) for name, written in self._schedules.items() if written["queue"] == queue]
 
     def webhooks_of(self, queue: str) -> list[WebhookDefinition]:
         """The webhooks that feed a queue."""
@@ -108,11 +130,11 @@ def load(source: PathLike[str] | str | bytes) -> Definitions:
     except (ValueError, RecursionError) as exc:
         raise InvalidDefinitions("not JSON") from exc
     match compiled:
-        case {"format": 1, "queues": dict(), "webhooks": dict(), "tenants": dict()}:
+        case {"format": 1, "queues": dict(), "webhooks": dict(), "schedules": dict(), "tenants": dict()}:
             return Definitions(compiled)
         case {"format": found} if found != FORMAT:
             raise InvalidDefinitions(f"format {str(found)[:20]}, this library reads {FORMAT}")
-    raise InvalidDefinitions("no queues, webhooks and tenants")
+    raise InvalidDefinitions("no queues, webhooks, schedules and tenants")
 
 
 def _read(path: PathLike[str] | str) -> bytes:
@@ -177,6 +199,12 @@ def _read_target(written: Mapping[str, Any], message_type: RecordType | None) ->
     )
     secrets = tuple(_read_secret(secret) for secret in written["secrets"])
     return Target(TargetKind(written["kind"]), written["name"], rendered, secrets)
+
+
+def read_schedule(name: str, written: Mapping[str, Any]) -> ScheduleDefinition:
+    fields = dict(written)
+    message = {name: read_expression(one, SCHEDULE_MESSAGE) for name, one in fields.pop("message").items()}
+    return ScheduleDefinition(name=name, catch_up=CatchUp(fields.pop("catch_up")), message=message, **fields)
 
 
 def read_webhook(name: str, written: Mapping[str, Any]) -> WebhookDefinition:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from millrace.definitions.expression import Expression
-from millrace.definitions.message_type import RecordType
+from millrace.definitions.message_type import STRING, TIME, Field, RecordType
 from millrace.model.errors import ExpressionFailed
 from millrace.model.queue_spec import QueueSpec
 
@@ -125,6 +125,42 @@ def _key_text(expression: Expression, message: Mapping[str, Any]) -> str | None:
     if isinstance(value, str):
         return value or None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+class CatchUp(StrEnum):
+    """What becomes of ticks that no sweep met in time."""
+
+    LATEST = "latest"  #: the newest of them is enqueued
+    ALL = "all"
+    NONE = "none"
+
+
+#: What the message of a schedule may be made of.
+SCHEDULE_MESSAGE = RecordType({"tick": Field(TIME), "schedule": Field(STRING)})
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleDefinition:
+    """A message that is enqueued by the clock."""
+
+    name: str
+    app: str
+    queue: str
+    cron: str
+    timezone: str
+    catch_up: CatchUp
+    tenant: str | None  #: None: the deployment's default
+    message: Mapping[str, Expression]
+
+    @property
+    def rule(self) -> str:
+        """When it is due; a schedule whose rule is changed begins anew."""
+        return f"{self.cron} {self.timezone}"
+
+    def render(self, tick: str) -> dict[str, Any]:
+        """The message of a tick. Raises ExpressionFailed."""
+        given = {"tick": tick, "schedule": self.name}
+        return {name: expression.evaluate(given) for name, expression in self.message.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ ORPHAN_GRACE_MS = 5 * 60_000
 #: From this size on, as stored, a key is looked up before anything is written: a refused write costs its whole size,
 #: the look a fifth of a write unit.
 LOOK_FROM = 8 * 1024
+#: The window of a key that is used once.
+FOREVER = 9_999_999_999_999
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,7 @@ def entry_and_message(queue: Queue, item: Checked, body: Body, order: str, now: 
         body=queue.runtime.bodies.keep(body, draft.body, f"{queue.tenant}/{spec.name}/{item.id}"),
         content_type=draft.content_type,
         received_at=now,
-        dedupe_until=now + spec.idempotency.window_seconds * 1000,
+        dedupe_until=FOREVER if draft.once else now + spec.idempotency.window_seconds * 1000,
         ttl=spec.message_ttl(now),
         headers=draft.headers,
         correlation_id=item.correlation_id,

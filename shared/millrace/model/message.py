@@ -43,6 +43,7 @@ class Draft:
     source: str = ""  #: who sent it: a webhook, a client, a run
     origin: str = ""  #: the message that this one was replayed or chained from
     run: str = ""  #: the bulk run that wrote it
+    once: bool = False  #: its key is never used again, also past the queue's window
 
 
 @dataclass(frozen=True, slots=True)

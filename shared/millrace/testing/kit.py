@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.admission.admit import accept
+from millrace.admission.schedules import enqueue_due
 from millrace.app.compile import NotCompiled, definition_files
 from millrace.app.layout import App
 from millrace.app.registered import command_modules
@@ -152,8 +153,9 @@ class AppUnderTest:
         return 0 if result is None else result.counts["started"]
 
     def advance(self, seconds: float) -> None:
-        """Move the clock; leases end and retries come due as they would."""
+        """Move the clock; leases end, retries come due and schedules enqueue as they would."""
         self.now_ms += round(seconds * 1000)
+        enqueue_due(self.runtime, self.definitions, TENANT)
         for name in self.definitions.queues:
             sweep(self.queue(name))
 

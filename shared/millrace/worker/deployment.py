@@ -60,6 +60,7 @@ def drainer_from(environment: Mapping[str, str], *, runtime: Runtime | None = No
         deliveries_from(environment, definitions),
         WorkerSettings(concurrency=int(environment.get("WORKER_CONCURRENCY", "10"))),
         middleware=_middleware(environment),
+        default_tenant=settings.default_tenant,
         invoke_worker=_invoke_worker(environment.get("WORKER_FUNCTION", "")),
         emit=(emit_metrics, log_drain),
         budget=BodyBudget.of_memory(int(environment.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", DEFAULT_MEMORY))),

@@ -52,6 +52,7 @@ class QueueDrainer:
     deliveries: Mapping[TargetKind, Deliver]
     settings: WorkerSettings = DEFAULTS
     middleware: tuple[Middleware, ...] = ()
+    default_tenant: str = "default"  #: whose queues schedules feed that name no tenant
     invoke_worker: InvokeWorker | None = None  #: starts another worker; None where there is no other
     emit: tuple[Emit, ...] = ()
     budget: BodyBudget = field(default_factory=lambda: BodyBudget.of_memory(DEFAULT_MEMORY))

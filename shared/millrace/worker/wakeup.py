@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from millrace.admission.schedules import enqueue_due
 from millrace.model.errors import InvalidField, MillraceError
 from millrace.model.keys import READY, WAITING, owner_of
 from millrace.model.queue_state import QueueState
@@ -83,6 +84,7 @@ def handle_wakeup(
 ) -> list[DrainResult]:
     """Do what a wake-up asks for: start workers where that is possible, and drain the rest here."""
     if wakeup.sweep:
+        enqueue_due(drainer.runtime, drainer.definitions, drainer.default_tenant)
         states = drainer.runtime.store.list_all_queue_states()
         requests = sweep_all(drainer, states, time_left)
         if after_sweep is not None:

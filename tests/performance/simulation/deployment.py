@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from millrace.definitions import TargetKind
+from millrace.definitions import Definitions, TargetKind
 from millrace.engine.enqueue import enqueue
 from millrace.engine.queue import Queue
 from millrace.engine.sweep import sweep
@@ -49,12 +49,13 @@ class Deployment:
     A message's number is how long its run takes; one below 0 always fails.
     """
 
-    def __init__(self, one: World, *, lanes: int = 2, shards: int = 4) -> None:
+    def __init__(self, one: World, *, lanes: int = 2, shards: int = 4, definitions: Definitions = DEFINITIONS) -> None:
         self.world = one
+        self.definitions = definitions
         self.cloud = Lambda(one.time)
         self.worker = self.cloud.add(Function("worker", self._make))
         self.stream = Stream(one.time, TABLES.queue, self._deliver, shards=shards, lanes=lanes)
-        self.sender = QueueDrainer(one.runtime(), DEFINITIONS, {})
+        self.sender = QueueDrainer(one.runtime(), definitions, {})
         every(one.time, 60, lambda: self.cloud.invoke("worker", {"sweep": True}))
 
     def _deliver(self, event: dict[str, Any]) -> Any:
@@ -71,7 +72,12 @@ class Deployment:
 
         deliveries = {TargetKind.COMMAND: commands.deliver}
         drainer = QueueDrainer(
-            self.world.runtime(), DEFINITIONS, deliveries, WorkerSettings(), invoke_worker=invoke_worker
+            self.world.runtime(),
+            self.definitions,
+            deliveries,
+            WorkerSettings(),
+            default_tenant=TENANT,
+            invoke_worker=invoke_worker,
         )
 
         def handler(event: dict[str, Any], context: Invocation) -> Any:
@@ -103,7 +109,7 @@ class Deployment:
         return ids
 
     def spec(self, queue: str) -> QueueSpec:
-        return DEFINITIONS.queue(queue).spec
+        return self.definitions.queue(queue).spec
 
     def wait_ms(self, ids: list[str]) -> float:
         """From a message's receipt to its first start."""

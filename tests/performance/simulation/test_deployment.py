@@ -6,13 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from millrace.admission.schedules import tick_message_id
 from millrace.engine.dead_letters import list_dead_letters
 from millrace.worker.slots import SLOT_LEASE_MS
 from tests.performance.simulation.deployment import MAX_ATTEMPTS, Deployment, beside_a_sweep
 from tests.performance.simulation.scenarios import TENANT, World, unlimited, world
 from tests.performance.simulation.virtual_time import NOON
+from tests.worker.definitions import TYPE, compiled
 
 LEASE_MS = 30_000
+SCHEDULED = compiled(
+    f"""queue Quick {{ {TYPE}  lease_seconds: 30  map_to: command Thing.Do {{ n: n }} }}
+    schedule Minutely {{ cron: "* * * * *"  queue: Quick  catch_up: all  message: {{"n": 5}} }}"""
+)
 
 
 @pytest.fixture
@@ -96,3 +102,22 @@ def test_in_normal_operation_no_wake_up_fails_or_is_late(one: World) -> None:
     assert deployment.stream.iterator_age_ms < 1_000
     assert waits[-1] < 1_500
     assert waits[len(waits) // 2] < 300
+
+
+def test_every_tick_of_an_hour_is_one_message_whatever_sweeps_are_killed(one: World) -> None:
+    """Sweeps are killed at another moment of each minute, and every third is doubled."""
+    deployment = Deployment(one, definitions=SCHEDULED)
+    deployment.stream.attach(one.dynamodb)
+    one.time.run(119_000)  # the first sweep sees the schedule
+    killed = 0
+    for minute in range(2, 62):
+        one.time.run(NOON + 60_000 * minute - one.time.now)
+        if minute % 3 == 0:
+            deployment.cloud.invoke_async("worker", {"sweep": True})
+        one.time.run((minute * 37) % 600)
+        killed += deployment.cloud.kill_running("worker")
+    one.time.run(NOON + 65 * 60_000 + 30_000 - one.time.now)
+    ticks = [round(NOON) + 60_000 * minute for minute in range(2, 66)]
+    schedule = SCHEDULED.schedule("Minutely")
+    assert killed > 20
+    assert set(one.done_at) == {tick_message_id(TENANT, schedule, tick) for tick in ticks}

@@ -21,7 +21,7 @@ import tests.proofs.exploration.scenarios
 from millrace.engine.clear import remove_orphan
 from millrace.engine.counters import book_endings
 from millrace.engine.status import MessageStatus
-from millrace.model.message import Entry, Message, MessageLocation, Place
+from millrace.model.message import Draft, Entry, Message, MessageLocation, Place
 from millrace.model.queue_state import CounterDelta, QueueState
 from millrace.stores.interface import APPLIED, Applied, Refused, WriteResult
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
@@ -332,6 +332,22 @@ def _probes_without_looking(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MemoryStore, "set_breaker", as_it_stands)
 
 
+def _ticks_with_fresh_ids(patch: pytest.MonkeyPatch) -> None:
+    import millrace.admission.schedules
+
+    enqueue = millrace.engine.enqueue.enqueue
+    patch.setattr(millrace.admission.schedules, "enqueue", lambda queue, draft, system_key="": enqueue(queue, draft))
+
+
+def _ticks_within_the_window_alone(patch: pytest.MonkeyPatch) -> None:
+    import millrace.admission.schedules
+
+    def draft(*fields: Any, once: bool = False, **others: Any) -> Draft:
+        return Draft(*fields, **others)
+
+    patch.setattr(millrace.admission.schedules, "Draft", draft)
+
+
 def _cancel_without_a_trace(patch: pytest.MonkeyPatch) -> None:
     import millrace.engine.operate
 
@@ -446,6 +462,16 @@ MUTANTS: dict[str, Mutant] = {
         "a lost worker charges an attempt",
         "two failing workers and an onlooker",
         _lost_runs_are_free,
+    ),
+    "ticks with fresh ids": Mutant(
+        "the id made of schedule and tick",
+        "two sweeps and a tick",
+        _ticks_with_fresh_ids,
+    ),
+    "ticks within the window alone": Mutant(
+        "a tick's key, which is never used again",
+        "two sweeps and a tick",
+        _ticks_within_the_window_alone,
     ),
     "cancel without a trace": Mutant(
         "the trace that tells a late ack of a cancelled message from its own",

@@ -13,6 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from millrace.admission.schedules import enqueue_ticks, tick_message_id
+from millrace.definitions import Definitions, QueueDefinition, ScheduleDefinition
+from millrace.definitions.model import CatchUp
 from millrace.engine.bodies import Bodies
 from millrace.engine.claim import SILENT_MS, Claim, claim
 from millrace.engine.dead_letters import list_dead_letters, replay
@@ -63,6 +66,7 @@ class World:
         )
         self.accepted: set[str] = set()
         self.committed: dict[str, str] = {}  # id → nonce
+        self.commits: Counter[str] = Counter()
         self.ended: Counter[tuple[str, str]] = Counter()
         self.buried: Counter[tuple[str, str]] = Counter()
         self.cancelled: set[tuple[str, str]] = set()
@@ -118,6 +122,7 @@ class World:
                 if isinstance(outcome, Applied) and self.committed.get(message.id) != message.nonce:
                     assert self._has_entry(message), "a message was committed without its entry"
                     self.committed[message.id] = message.nonce
+                    self.commits[message.id] += 1
                     self.origins[message.origin] += bool(message.origin)
                     assert self.origins[message.origin] <= 1, "one job replayed a dead letter twice"
         elif name == "replace_message" and isinstance(answer, Applied):
@@ -125,6 +130,7 @@ class World:
             assert not before[1] or self.ended[before] or self.buried[before], "replaced before it had ended"
             assert self._has_entry(arguments[0]), "a message was committed without its entry"
             self.committed[arguments[0].id] = arguments[0].nonce
+            self.commits[arguments[0].id] += 1
         elif name == "end_entries":
             for entry, outcome in zip(arguments[0], answer, strict=True):
                 if isinstance(outcome, Applied) and self.committed.get(entry.id) == entry.nonce:
@@ -388,6 +394,16 @@ class World:
 
         return work
 
+    def scheduler(self) -> Callable[[], None]:
+        """A sweep that enqueues what is due of a schedule, as a process of its own."""
+        queue = self.queue()
+
+        def work() -> None:
+            with suppress(MillraceError):
+                enqueue_ticks(queue.runtime, _Scheduled(self.spec), SCHEDULE, self.tenant)
+
+        return work
+
     # -- afterwards --
     def _may_run(self) -> set[str]:
         """Ids of what a free worker must be handed now: committed, due, unclaimed, first of its queue or key."""
@@ -589,6 +605,42 @@ def _cancelled(world: World) -> list[tuple[str, Callable[[], None]]]:
     ]
 
 
+SCHEDULE = ScheduleDefinition("Hourly", "Test", "Jobs", "0 * * * *", "UTC", CatchUp.LATEST, None, {})
+
+
+class _Scheduled(Definitions):
+    """A deployment with one queue, for its schedule."""
+
+    def __init__(self, spec: QueueSpec) -> None:
+        self._definition = QueueDefinition(spec, "Test", None, (), None, None, None, None)
+
+    def queue(self, name: str) -> QueueDefinition:
+        return self._definition
+
+
+def _ticked(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """Two sweeps meet a tick while its message is worked off; a third comes when the queue's window is long over."""
+    world.scheduler()()
+    world.now += 60 * MINUTE
+    tick = world.now - world.now % (60 * MINUTE)
+
+    def check() -> None:
+        world.now += LEASE_MS
+        world.scheduler()()
+        made = [name for name in world.committed if name == tick_message_id(world.tenant, SCHEDULE, tick)]
+        assert made == list(world.committed), "a message that is no tick's, or none"
+        assert world.commits[made[0]] == 1, "a tick was enqueued twice"
+        world.accepted.update(made)
+
+    world.after_play.append(check)
+    return [
+        ("sweep", world.scheduler()),
+        ("worker", world.worker("w")),
+        ("time", world.time(2_000)),
+        ("other sweep", world.scheduler()),
+    ]
+
+
 def _swept(world: World) -> list[tuple[str, Callable[[], None]]]:
     _prepared(world, Draft(b"x"))
     return [
@@ -662,6 +714,7 @@ SCENARIOS: dict[str, Scenario] = {
     "per_key while two senders send": _scenario(_sent_in_order, ordering=Ordering.PER_KEY),
     "two senders at a full queue": _scenario(_full, retention=Retention(max_depth=2)),
     "the sweep mends a depth in traffic": _scenario(_mended, retention=Retention(max_depth=6)),
+    "two sweeps and a tick": _scenario(_ticked, idempotency=Idempotency(window_seconds=1)),
     "a running message is cancelled": _scenario(_cancelled),
     "one replay job run twice": _scenario(_replayed),
     "a message grows too old under a worker": _scenario(_swept, retention=Retention(max_age_seconds=60)),

@@ -11,6 +11,7 @@ from millrace.definitions.language import syntax
 from millrace.definitions.language.linking import check_commands, link
 from millrace.definitions.language.parser import Parsed, decode, parse
 from millrace.definitions.language.queues import CheckedQueue, check_queue
+from millrace.definitions.language.schedules import CheckedSchedule, check_schedule, link_schedules
 from millrace.definitions.language.settings import BlockReader
 from millrace.definitions.language.source import Code, Diagnostic, Report, Severity
 from millrace.definitions.language.tenants import CheckedTenant, check_tenant, link_tenants
@@ -57,6 +58,7 @@ class _Compiler:
         self._queues: dict[str, CheckedQueue] = {}
         self._webhooks: dict[str, CheckedWebhook] = {}
         self._tenants: dict[str, CheckedTenant] = {}
+        self._schedules: dict[str, CheckedSchedule] = {}
 
     def add(self, parsed: Parsed) -> None:
         top = BlockReader(parsed, self.report, "file", parsed.file.blocks)
@@ -67,9 +69,19 @@ class _Compiler:
                 self._add_queue(queue, "" if name is None else name.text, app)
             for webhook in app.blocks.get("webhook", ()):
                 self._add_webhook(webhook, "" if name is None else name.text, app)
-
             for tenant in app.blocks.get("tenant", ()):
                 self._add_tenant(tenant, app)
+            for schedule in app.blocks.get("schedule", ()):
+                self._add_schedule(schedule, "" if name is None else name.text, app)
+
+    def _add_schedule(self, block: syntax.Block, app: str, outer: BlockReader) -> None:
+        name = outer.label(block)
+        if name is None:
+            return
+        if name.text in self._schedules:
+            self._refuse_second("schedule", name, outer, self._schedules[name.text].settings)
+        checked = check_schedule(name, app, BlockReader(outer.parsed, self.report, "schedule", block.members))
+        self._schedules.setdefault(name.text, checked)
 
     def _add_tenant(self, block: syntax.Block, outer: BlockReader) -> None:
         checked = check_tenant(block, outer)
@@ -103,8 +115,9 @@ class _Compiler:
         outer.error(name.span, Code.DUPLICATE, message, f"{where}: rename one of them")
 
     def finish(self) -> Compilation:
-        link(self._queues, self._webhooks)
+        link(self._queues, self._webhooks, {word.text for one in self._schedules.values() if (word := one.queue)})
         link_tenants(self._tenants, self._webhooks)
+        link_schedules(self._schedules, self._queues, tuple(self._tenants))
         if self._commands is not None:
             check_commands([*self._queues.values(), *self._webhooks.values()], self._commands)
         findings = self.report.sorted
@@ -114,6 +127,7 @@ class _Compiler:
             "format": FORMAT,
             "queues": {name: self._queues[name].compiled for name in sorted(self._queues)},
             "webhooks": {name: self._webhooks[name].compiled for name in sorted(self._webhooks)},
+            "schedules": {name: self._schedules[name].compiled for name in sorted(self._schedules)},
             "tenants": {name: self._tenants[name].secrets for name in sorted(self._tenants)},
         }
         return Compilation(definitions, findings)

@@ -15,8 +15,8 @@ from millrace.model.queue_spec import BODY_DAYS, Retention
 from millrace.signatures.scheme import Scheme
 
 
-def link(queues: dict[str, CheckedQueue], webhooks: dict[str, CheckedWebhook]) -> None:
-    """Resolves every reference and completes what depends on another queue."""
+def link(queues: dict[str, CheckedQueue], webhooks: dict[str, CheckedWebhook], scheduled: Collection[str] = ()) -> None:
+    """Resolves every reference and completes what depends on another queue; `scheduled` queues have a schedule."""
     for queue in queues.values():
         if queue.dead_letter_queue is not None:
             _resolve(queue.dead_letter_queue, queue.settings, queues)
@@ -27,7 +27,7 @@ def link(queues: dict[str, CheckedQueue], webhooks: dict[str, CheckedWebhook]) -
         _check_trust(webhook, queues)
     _refuse_dead_letter_cycles(queues)
     _warn_of_forwarding_cycles(queues)
-    _warn_of_loose_ends(queues, webhooks)
+    _warn_of_loose_ends(queues, webhooks, scheduled)
     _warn_of_short_lived_bodies(queues)
 
 
@@ -154,13 +154,15 @@ def _warn_of_forwarding_cycles(queues: dict[str, CheckedQueue]) -> None:
         queue.settings.warning(queue.target_queues[0].span, Code.CYCLE, f"queues feed each other: {way}", hint)
 
 
-def _warn_of_loose_ends(queues: dict[str, CheckedQueue], webhooks: dict[str, CheckedWebhook]) -> None:
+def _warn_of_loose_ends(
+    queues: dict[str, CheckedQueue], webhooks: dict[str, CheckedWebhook], scheduled: Collection[str]
+) -> None:
     dead_letter_queues = {queue.dead_letter_queue.text for queue in queues.values() if queue.dead_letter_queue}
     fed = {word.text for queue in queues.values() for word in queue.target_queues} | dead_letter_queues
-    fed |= {webhook.queue.text for webhook in webhooks.values() if webhook.queue}
+    fed |= {webhook.queue.text for webhook in webhooks.values() if webhook.queue} | set(scheduled)
     for name, queue in queues.items():
         if name not in fed and not queue.fed_by_api:
-            hint = "name it in a webhook or in `map_to: queue`, or say `fed_by: api`"
+            hint = "name it in a webhook, a schedule or in `map_to: queue`, or say `fed_by: api`"
             queue.settings.warning(queue.name.span, Code.UNUSED, f"nobody feeds the queue `{name}`", hint)
         drained = queue.settings.mappings or queue.drained_by_api or name in dead_letter_queues
         if not drained:

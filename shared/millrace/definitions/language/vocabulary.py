@@ -16,7 +16,7 @@ class Words(NamedTuple):
 
 VOCABULARY: dict[str, Words] = {
     "file": Words((), ("app",)),
-    "app": Words((), ("queue", "webhook", "tenant")),
+    "app": Words((), ("queue", "webhook", "tenant", "schedule")),
     "queue": Words(
         (
             "ordering", "key", "filter", "shards", "priority", "project", "labels", "lease_seconds",
@@ -44,13 +44,14 @@ VOCABULARY: dict[str, Words] = {
         ("secret",),
     ),
     "secret": Words(("valid_from", "valid_until")),
+    "schedule": Words(("cron", "timezone", "queue", "message", "catch_up", "tenant")),
     "tenant": Words((), ("webhook",)),
     "tenant_webhook": Words(("secret", "secret_env"), ("secret",)),
     "map_to": Words(("secret", "secret_env")),
 }  # fmt: skip
 
 #: Blocks and settings that may stand several times in one block.
-REPEATABLE = frozenset({"app", "queue", "webhook", "tenant", "map_to", "secret", "secret_env"})
+REPEATABLE = frozenset({"app", "queue", "webhook", "tenant", "schedule", "map_to", "secret", "secret_env"})
 
 DAY = 86_400
 
