@@ -233,6 +233,14 @@ def test_a_message_that_runs_is_cancelled_and_its_worker_is_told(page: Any, stac
     assert isinstance(ack(queue, [held.entry])[0], StaleClaim)
 
 
+def test_schedules_are_listed_with_their_rule(page: Any, stack: Stack) -> None:
+    stack.service.default_tenant = stack.tenant
+    sign_in(page, stack.token)
+    page.get_by_role("link", name="Schedules").click()
+    page.get_by_role("cell", name="0 3 * * *").wait_for()
+    page.get_by_text("not seen by a sweep yet").wait_for()
+
+
 def test_done_messages_are_listed_and_found_by_their_key(page: Any, stack: Stack) -> None:
     queue = stack.queue("NightlyReports")
     receipt = enqueue(queue, Draft(b"{}", idempotency_key="report-2027-01", correlation_id="corr-report"))

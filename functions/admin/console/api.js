@@ -102,6 +102,7 @@ export const api = {
   cancelJob: (name, id) => json("POST", `${queue(name)}/jobs/${id}/cancel`),
   resumeJob: (name, id) => json("POST", `${queue(name)}/jobs/${id}/resume`),
   audit: (query, signal) => json("GET", "audit", { query, signal }),
+  schedules: (signal) => json("GET", "schedules", { signal }),
   webhooks: (signal) => json("GET", "webhooks", { signal }),
   search: (q, signal) => json("GET", "search", { query: { q }, signal }),
 };

@@ -7,6 +7,7 @@ import { jobsView } from "./jobs.js";
 import { messageView } from "./message.js";
 import { queueView } from "./queue.js";
 import { forget, queuesView } from "./queues.js";
+import { schedulesView } from "./schedules.js";
 import { webhooksView } from "./webhooks.js";
 
 const main = document.getElementById("main");
@@ -20,6 +21,7 @@ const ROUTES = [
   [/^\/queues\/([^/]+)\/letters\/([0-9a-f]{16})$/, "queues", "Dead letters", (queue, fingerprint) => queueView(main, queue, "letters", fingerprint)],
   [/^\/queues\/([^/]+)\/(dead|letters|ready|scheduled|claims|done|history|jobs|definition)$/, "queues", "Queue", (queue, tab) => queueView(main, queue, tab)],
   [/^\/queues\/([^/]+)\/?$/, "queues", "Queue", (queue) => queueView(main, queue, "dead")],
+  [/^\/schedules$/, "schedules", "Schedules", () => schedulesView(main)],
   [/^\/webhooks$/, "webhooks", "Webhooks", () => webhooksView(main)],
   [/^\/jobs$/, "jobs", "Jobs", () => jobsView(main)],
   [/^\/audit$/, "audit", "Audit", () => auditView(main)],

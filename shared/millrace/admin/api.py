@@ -10,6 +10,7 @@ from millrace.admin import (
     history,
     jobs,
     queues,
+    schedules,
     search,
     webhooks,
 )
@@ -26,4 +27,5 @@ ROUTES: tuple[Route[AdminService], ...] = (
     *jobs.ROUTES,
     *audit.ROUTES,
     *webhooks.ROUTES,
+    *schedules.ROUTES,
 )

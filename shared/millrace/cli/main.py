@@ -14,6 +14,7 @@ from millrace.cli.doctor import doctor_command
 from millrace.cli.history import check_history_command
 from millrace.cli.items import items_group
 from millrace.cli.openapi import openapi_command
+from millrace.cli.schedules import schedules_command
 from millrace.cli.secrets import secrets
 from millrace.cli.send import send_command
 from millrace.cli.tokens import tokens
@@ -62,6 +63,7 @@ for command in (
     dlq,
     tokens,
     send_command,
+    schedules_command,
     webhooks_command,
     openapi_command,
     completion_command,

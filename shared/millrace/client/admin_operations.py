@@ -33,6 +33,12 @@ def webhooks(side: Side) -> Steps[list[Mapping[str, Any]]]:
     return list(found["webhooks"])
 
 
+def schedules(side: Side) -> Steps[list[Mapping[str, Any]]]:
+    """Every schedule: its rule, its last run and its next."""
+    found = yield from call(side, "GET", "/admin/schedules")
+    return list(found["schedules"])
+
+
 def listed(
     side: Side, queue: str, what: str, query: Mapping[str, str | None] | None = None
 ) -> Steps[Page[Mapping[str, Any]]]:

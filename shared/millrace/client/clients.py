@@ -34,6 +34,7 @@ class Calls:
     queues = BoundCall(operations.queues)
     queue_stats = BoundCall(admin_operations.queue_stats)
     webhooks = BoundCall(admin_operations.webhooks)
+    schedules = BoundCall(admin_operations.schedules)
     listed = BoundCall(admin_operations.listed)
     set_paused = BoundCall(admin_operations.set_paused)
     reset_breakers = BoundCall(admin_operations.reset_breakers)

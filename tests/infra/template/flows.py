@@ -200,7 +200,7 @@ def exercise_admin(exercise: Exercise, handler: Handler) -> None:
     dead_letters = exercise.bury("Pulled", 1, 2, 3, LARGE)
     exercise.put("Pulled", 1, 2, 3, 4, LARGE)
     (held,) = claim(exercise.queue("Pulled"), owner="w").claims
-    for path in ("whoami", "queues", "jobs", "audit", "webhooks"):
+    for path in ("whoami", "queues", "jobs", "audit", "webhooks", "schedules"):
         call("GET", f"/admin/{path}")
     for wanted in (held.entry.id, held.entry.correlation_id, dead_letters[0]):
         call("GET", f"/admin/search?q={wanted}")

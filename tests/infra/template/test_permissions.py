@@ -48,6 +48,7 @@ NEVER_CALLED = {
     "Consumer": {
         "delete_dead_letter",
         "get_entries",
+        "get_sweep_position",
         "mark_replayed",
         "read_dead_letters",
         "read_samples",

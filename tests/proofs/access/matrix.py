@@ -73,6 +73,7 @@ ROWS: dict[str, Row] = {
     "who_am_i": LOOK,
     "list_queue_stats": LOOK,
     "show_queue_stats": LOOK,
+    "list_schedules": LOOK,
     "list_messages": LOOK,
     "list_claims": LOOK,
     "show_queue_history": LOOK,
