@@ -16,11 +16,14 @@ HANDLERS = {"AsyncContext", "Context", "Reject", "Retry", "Snooze", "Unavailable
 CLIENTS = {"AsyncClient", "AsyncConsumer", "AsyncDelivery", "Client", "Consumer", "Delivery"}
 NOUNS = {
     "Claim", "Draft", "Idempotency", "MemoryBlobs", "MemoryStore", "MessageStatus", "Ordering", "Queue", "QueueSpec",
-    "Receipt", "Retention", "RetryPolicy", "RunFailure", "Runtime",
+    "Receipt", "Retention", "RetryPolicy", "RunFailure", "Runtime", "Transaction",
 }  # fmt: skip
+#: Brings the SDK with it: a transaction is DynamoDB's own.
+ON_AWS = {"Transactions"}
 VERBS = {"ack", "body_of", "claim", "enqueue", "enqueue_all", "extend", "nack", "reject", "release", "snooze", "status"}
 ERRORS = {
-    "InvalidRequest", "MillraceError", "NotFound", "QueueFull", "StaleClaim", "StaleState", "StoreUnavailable",
+    "DuplicateMessage", "InvalidRequest", "InvalidTransaction", "MillraceError", "NotFound", "QueueFull", "StaleClaim",
+    "StaleState", "StoreUnavailable", "TransactionRefused",
 }  # fmt: skip
 HEAVY = ("boto3", "botocore", "chalice", "httpx", "lark", "pyarrow", "pynamodb", "pyspark")
 
@@ -33,7 +36,7 @@ def imported_by(code: str) -> set[str]:
 
 
 def test_the_public_names_are_these() -> None:
-    assert set(millrace.__all__) == HANDLERS | CLIENTS | NOUNS | VERBS | ERRORS
+    assert set(millrace.__all__) == HANDLERS | CLIENTS | NOUNS | ON_AWS | VERBS | ERRORS
     assert millrace.__all__ == sorted(millrace.__all__)
     assert dir(millrace) == millrace.__all__
 

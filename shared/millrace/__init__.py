@@ -10,6 +10,7 @@ function nothing, and a handler needs neither boto3 nor httpx.
     embedding   Runtime and Queue over a store (MemoryStore, MemoryBlobs, or `millrace.aws.runtime.aws_runtime`),
                 and the verbs: enqueue, claim, ack, nack, reject, release, snooze, extend, status; compiled
                 queue definitions are loaded by `millrace.definitions.load`
+    transactions  Transactions and Transaction: enqueue together with writes of one's own
     errors      MillraceError, and those below it that a caller tells apart: see `millrace.model.errors`
 """
 
@@ -18,6 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from millrace.admission.transaction import Transaction
+    from millrace.aws.transactions import Transactions
     from millrace.client.async_consumer import AsyncConsumer
     from millrace.client.clients import AsyncClient, Client
     from millrace.client.consumer import Consumer
@@ -30,13 +33,16 @@ if TYPE_CHECKING:
     from millrace.handlers.context import AsyncContext, Context
     from millrace.handlers.controls import Reject, Retry, Snooze, Unavailable
     from millrace.model.errors import (
+        DuplicateMessage,
         InvalidRequest,
+        InvalidTransaction,
         MillraceError,
         NotFound,
         QueueFull,
         StaleClaim,
         StaleState,
         StoreUnavailable,
+        TransactionRefused,
     )
     from millrace.model.message import Draft
     from millrace.model.queue_spec import Idempotency, Ordering, QueueSpec, Retention, RetryPolicy
@@ -44,6 +50,8 @@ if TYPE_CHECKING:
     from millrace.worker.commands import command
 
 _MODULES = {
+    "admission.transaction": ("Transaction",),
+    "aws.transactions": ("Transactions",),
     "client.async_consumer": ("AsyncConsumer",),
     "client.clients": ("AsyncClient", "Client"),
     "client.consumer": ("Consumer",),
@@ -57,6 +65,7 @@ _MODULES = {
     "handlers.controls": ("Reject", "Retry", "Snooze", "Unavailable"),
     "model.errors": (
         "InvalidRequest", "MillraceError", "NotFound", "QueueFull", "StaleClaim", "StaleState", "StoreUnavailable",
+        "DuplicateMessage", "InvalidTransaction", "TransactionRefused",
     ),
     "model.message": ("Draft",),
     "model.queue_spec": ("Idempotency", "Ordering", "QueueSpec", "Retention", "RetryPolicy"),
@@ -76,8 +85,10 @@ __all__ = [
     "Context",
     "Delivery",
     "Draft",
+    "DuplicateMessage",
     "Idempotency",
     "InvalidRequest",
+    "InvalidTransaction",
     "MemoryBlobs",
     "MemoryStore",
     "MessageStatus",
@@ -98,6 +109,9 @@ __all__ = [
     "StaleClaim",
     "StaleState",
     "StoreUnavailable",
+    "Transaction",
+    "TransactionRefused",
+    "Transactions",
     "Unavailable",
     "ack",
     "body_of",

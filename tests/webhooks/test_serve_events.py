@@ -51,7 +51,7 @@ def read(name: str) -> dict[str, Any]:
 def gate(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Gate:
     """The shipped application, and the webhooks of the tests for what it does not use."""
     compiled = json.loads((ROOT / "infra" / "definitions.json").read_text("utf-8"))
-    merged = {part: {**endpoints()[part], **compiled[part]} for part in ("queues", "webhooks")}
+    merged = {part: {**endpoints()[part], **compiled[part]} for part in ("queues", "webhooks", "schedules")}
     # A tenant of the events, with the webhook's own secret.
     merged["tenants"] = {"mill": {"PagerDutyAlert": compiled["webhooks"]["PagerDutyAlert"]["secrets"]}}
     secrets = SecretSource(bench.clock, environ=SECRETS)

@@ -178,7 +178,8 @@ class Store(Protocol):
     ) -> TransactResult:
         """The queue's steps and the app's writes in one step: all of them happen, or none.
 
-        One that had happened by an earlier try is applied: its result or its message is there. `in_time` is asked
+        One that had happened by an earlier try is applied: its result or its message is there, and its request token
+        is remembered for ten minutes, which tells also of one that has no steps. `in_time` is asked
         right before it is sent. A refusal by a step goes before one by a write. Raises InvalidTransaction, where
         nothing was written either.
         """

@@ -20,7 +20,7 @@ from millrace.stores.interface import Store, Unknown
 
 #: Store calls whose answer can be lost, and what the caller then sees.
 LISTS = {"put_entries", "put_messages", "drop_entries", "claim_entries", "end_entries", "hold_entries"}
-ONES = {"replace_message", "withdraw_entry", "move_entry", "bury_entry", "put_workflow_state"}
+ONES = {"replace_message", "withdraw_entry", "move_entry", "bury_entry", "put_workflow_state", "transact"}
 NOTHING = {"settle": None, "repair_depth": False, "set_pace": False}
 #: How often a random schedule lets an actor go on.
 STRAIGHT = 0.75

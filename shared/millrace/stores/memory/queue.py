@@ -62,6 +62,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self.request_tokens: set[str] = set()  #: of transactions that happened; DynamoDB forgets them in ten minutes
         self.app_tables = AppTables(self._lock)  #: of the app, for transactions that both take part in
         self.entries: dict[Place, Entry] = {}
         self.messages: dict[str, Message] = {}
@@ -233,13 +234,13 @@ class MemoryStore:
         self,
         steps: Sequence[TransactStep],
         writes: Sequence[AppWrite],
-        request_token: str,  # noqa: ARG002 (what is there already says that it has happened)
+        request_token: str,
         in_time: Callable[[], bool] = lambda: True,
     ) -> TransactResult:
         own_items = sum(1 if isinstance(step, AcceptStep) and step.entry is None else 2 for step in steps)
         check_together(writes, own_items, (), "")
         with self._lock:
-            if any(map(self._happened, steps)):
+            if request_token in self.request_tokens or any(map(self._happened, steps)):
                 return APPLIED
             if not in_time():
                 return TooLate()
@@ -253,6 +254,7 @@ class MemoryStore:
             for step in steps:
                 self._make(step)
             self.app_tables.apply(writes)
+            self.request_tokens.add(request_token)
             return APPLIED
 
     def _happened(self, step: TransactStep) -> bool:
