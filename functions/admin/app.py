@@ -11,12 +11,12 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 from functions.admin import pages
 from millrace.admin.api import ROUTES
 from millrace.admin.service import AdminService, InvokeWorker, nobody
-from millrace.aws.functions import EventNotSent, event_sender
+from millrace.aws.functions import EventNotSent, LambdaContext, event_sender
 from millrace.aws.runtime import aws_runtime, deployed_definitions
 from millrace.aws.settings import Settings
 from millrace.http.request import path_of
@@ -27,12 +27,6 @@ from millrace.stores.dynamodb.audit import DynamoAuditLog
 from millrace.stores.dynamodb.client import dynamodb_client
 
 log = logging.getLogger(__name__)
-
-
-class LambdaContext(Protocol):
-    """What of Lambda's context is used here."""
-
-    def get_remaining_time_in_millis(self) -> int: ...
 
 
 @cache

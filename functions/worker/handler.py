@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 from aws_lambda_powertools.logging import Logger
 
+from millrace.aws.functions import LambdaContext
 from millrace.model.queue_state import QueueState
 from millrace.worker.deployment import drainer_from
 from millrace.worker.drainer import QueueDrainer
@@ -19,12 +20,6 @@ from millrace.worker.wakeup import handle_wakeup, read_event
 
 #: The parent of the library's own logger, so that its lines are structured too.
 logger = Logger(service="millrace")
-
-
-class LambdaContext(Protocol):
-    """The part of Lambda's context that is used here."""
-
-    def get_remaining_time_in_millis(self) -> int: ...
 
 
 @cache

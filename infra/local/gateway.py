@@ -100,7 +100,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class GatewayResponse:
     """What goes out."""
 
     status: int
@@ -117,12 +117,12 @@ def _event_body(body: bytes, content_type: str) -> dict[str, Any]:
     return {"body": base64.b64encode(body).decode(), "isBase64Encoded": True}
 
 
-def _said(status: int, message: str) -> Response:
+def _said(status: int, message: str) -> GatewayResponse:
     """API Gateway's own words."""
-    return Response(status, {"Content-Type": "application/json"}, json.dumps({"message": message}).encode())
+    return GatewayResponse(status, {"Content-Type": "application/json"}, json.dumps({"message": message}).encode())
 
 
-def answer(bindings: Sequence[Binding], request: Request) -> Response:
+def answer(bindings: Sequence[Binding], request: Request) -> GatewayResponse:
     """Route, authorise, call, translate."""
     for binding in bindings:
         parameters = binding.match(request.method, request.path)
@@ -131,7 +131,7 @@ def answer(bindings: Sequence[Binding], request: Request) -> Response:
     return _said(404, "Not Found")
 
 
-def _called(binding: Binding, request: Request, parameters: Mapping[str, str]) -> Response:
+def _called(binding: Binding, request: Request, parameters: Mapping[str, str]) -> GatewayResponse:
     event = request.event(binding, parameters)
     try:
         if binding.authoriser is not None:
@@ -154,15 +154,15 @@ def _authoriser_event(event: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "type": "REQUEST", "identitySource": identity, "routeArn": f"arn:local/{event['routeKey']}"}
 
 
-def _response(result: Any) -> Response:
+def _response(result: Any) -> GatewayResponse:
     if not isinstance(result, Mapping) or "statusCode" not in result:
-        return Response(200, {"Content-Type": "application/json"}, json.dumps(result).encode())
+        return GatewayResponse(200, {"Content-Type": "application/json"}, json.dumps(result).encode())
     body = result.get("body") or ""
     content = base64.b64decode(body) if result.get("isBase64Encoded") else str(body).encode()
-    return Response(int(result["statusCode"]), dict(result.get("headers") or {}), content)
+    return GatewayResponse(int(result["statusCode"]), dict(result.get("headers") or {}), content)
 
 
-def _refused(refusal: Refusal) -> Response:
+def _refused(refusal: Refusal) -> GatewayResponse:
     """What the gateway itself refuses, in the form of every other refusal."""
     document = {
         "type": f"urn:millrace:{refusal.code}",
@@ -172,7 +172,7 @@ def _refused(refusal: Refusal) -> Response:
         "detail": refusal.detail,
     }
     headers = {"Content-Type": "application/problem+json", "Connection": "close"}
-    return Response(refusal.status, headers, json.dumps(document).encode())
+    return GatewayResponse(refusal.status, headers, json.dumps(document).encode())
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -218,7 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         self._send(response)
 
-    def _send(self, response: Response) -> None:
+    def _send(self, response: GatewayResponse) -> None:
         self.answered = True
         self.connection.settimeout(self.server.limits.answer)
         self.send_response(response.status)

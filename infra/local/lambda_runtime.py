@@ -30,7 +30,7 @@ START_S = 30
 STOP_S = 5
 
 
-class FunctionFailed(Exception):
+class InvocationFailed(Exception):
     """A function raised, ended or took too long."""
 
 
@@ -97,7 +97,7 @@ class _Sandbox:
         )
 
     def run(self, event: Event) -> Any:
-        """Hand over one event and wait for its answer. Raises FunctionFailed."""
+        """Hand over one event and wait for its answer. Raises InvocationFailed."""
         self._answer = Future()
         deadline = time.time() + self._function.timeout_s
         self._events.put((str(uuid.uuid4()), json.dumps(event).encode(), int(deadline * 1000)))
@@ -105,7 +105,7 @@ class _Sandbox:
             return self._answer.result(self._function.timeout_s + START_S)
         except TooLate:
             self.stop()
-            raise FunctionFailed(f"{self._function.name} took longer than {self._function.timeout_s} s.") from None
+            raise InvocationFailed(f"{self._function.name} took longer than {self._function.timeout_s} s.") from None
 
     @property
     def alive(self) -> bool:
@@ -131,7 +131,9 @@ class _Sandbox:
         if request.path.endswith("/response"):
             self._answer.set_result(json.loads(body) if body else None)
         elif request.path.endswith("/error") and not self._answer.done():
-            self._answer.set_exception(FunctionFailed(f"{self._function.name}: {body[:500].decode(errors='replace')}"))
+            self._answer.set_exception(
+                InvocationFailed(f"{self._function.name}: {body[:500].decode(errors='replace')}")
+            )
 
     def _next(self, request: _Request) -> None:
         found = self._events.get()
@@ -223,8 +225,8 @@ class InvokeApi:
     def _answered(self, request: _Request, function: LambdaFunction, event: Event) -> None:
         try:
             request.send(200, json.dumps(function(event)).encode())
-        except FunctionFailed as failed:
-            text = json.dumps({"errorType": "FunctionFailed", "errorMessage": str(failed)})
+        except InvocationFailed as failed:
+            text = json.dumps({"errorType": "InvocationFailed", "errorMessage": str(failed)})
             request.send(200, text.encode(), {"X-Amz-Function-Error": "Unhandled"})
 
     def stop(self) -> None:

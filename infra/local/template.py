@@ -36,7 +36,7 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class GatewayRoute:
     """A route of the HTTP API."""
 
     key: str  #: `POST /hook/{name}`
@@ -78,7 +78,7 @@ class Template:
             found[name] = Function(name, written["Handler"], variables, timeout)
         return found
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[GatewayRoute]:
         """Routes in the order of API Gateway's choice: exact paths before patterns, greedy ones last."""
         integrations = self.of_type("AWS::ApiGatewayV2::Integration")
         found = []
@@ -86,7 +86,9 @@ class Template:
             integration = route["Target"].argument.removeprefix("integrations/${").removesuffix("}")
             function = integrations[integration]["IntegrationUri"].argument.removesuffix(".Arn")
             authoriser = route.get("AuthorizerId")
-            found.append(Route(route["RouteKey"], function, self._authoriser(authoriser) if authoriser else None))
+            found.append(
+                GatewayRoute(route["RouteKey"], function, self._authoriser(authoriser) if authoriser else None)
+            )
         return sorted(found, key=lambda route: ("+}" in route.key, route.key.count("{"), -len(route.key)))
 
     def _authoriser(self, reference: Reference) -> str:

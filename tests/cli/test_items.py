@@ -17,7 +17,7 @@ from millrace.cli.connection import Exit
 from millrace.cli.items import watch_folder
 from millrace.cli.main import main
 from millrace.client import BadRequest, Unreachable
-from millrace.items.claims import Filter
+from millrace.items.claims import ItemFilter
 from tests.cli.terminal import Terminal
 from tests.items.test_claims import a_chain
 from tests.items.test_folder import write
@@ -120,7 +120,7 @@ def watch(client: FakeClient, folder: Path, *between: Callable[[], object]) -> l
             raise Over from None
 
     with pytest.raises(Over):
-        watch_folder(client, folder, "Jobs", Filter(), wait)  # type: ignore[arg-type]
+        watch_folder(client, folder, "Jobs", ItemFilter(), wait)  # type: ignore[arg-type]
     return [key for key, _ in client.sent]
 
 

@@ -12,7 +12,7 @@ from millrace.definitions.expression import read_expression
 from millrace.definitions.language.compiler import Compilation, compile_files
 from millrace.definitions.language.lowering import lower
 from millrace.definitions.language.parser import decode, parse
-from millrace.definitions.language.source import Report
+from millrace.definitions.language.source import Diagnostics
 from millrace.definitions.message_type import RecordType
 
 
@@ -67,7 +67,7 @@ def expression(text: str, message: str = MESSAGE) -> Expression:
 
 def lowered(text: str, message_type: RecordType) -> Expression | None:
     """An expression compiled against a type, without the detour over a whole file; None where it is refused."""
-    report = Report()
+    report = Diagnostics()
     source = f"app T {{ queue Q {{ x: {text} }} }}"
     parsed = parse(decode("test.millrace", source.encode(), report), report)
     if report.findings:

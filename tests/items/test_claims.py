@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from millrace.items.claims import (
-    Enqueued,
-    Filter,
+    EnqueuedItems,
+    ItemFilter,
     claim_items,
     finish_item,
     not_enqueued,
@@ -21,7 +21,7 @@ from millrace.items.locks import Holder, LockHeld, Locks
 from tests.items.test_folder import write
 
 ANN, BEN = Holder("here", 1, "1"), Holder("here", 2, "2")
-EVERY = Filter()
+EVERY = ItemFilter()
 
 
 def locks_of(folder: Path, *alive: int) -> Locks:
@@ -89,10 +89,10 @@ def test_filters(tmp_path: Path) -> None:
     write(tmp_path, "b.md", "id: b\nstatus: pending\nproject: q")
     locks = locks_of(tmp_path, 1)
     for only, expected in (
-        (Filter("p"), ["a"]),
-        (Filter(labels=("x",)), ["a"]),
-        (Filter(id="b"), ["b"]),
-        (Filter("p", id="b"), []),
+        (ItemFilter("p"), ["a"]),
+        (ItemFilter(labels=("x",)), ["a"]),
+        (ItemFilter(id="b"), ["b"]),
+        (ItemFilter("p", id="b"), []),
     ):
         assert [item.id for item in ready_items(tmp_path, locks, only)] == expected
 
@@ -117,10 +117,10 @@ def test_many_at_once_never_get_the_same(tmp_path: Path) -> None:
 
 def test_what_was_handed_to_a_queue_is_not_handed_over_again(tmp_path: Path) -> None:
     a_chain(tmp_path)
-    enqueued = Enqueued(tmp_path, "Jobs")
+    enqueued = EnqueuedItems(tmp_path, "Jobs")
     (item,) = not_enqueued(in_turn(read_folder(tmp_path)), enqueued)
     enqueued.add("a")
-    assert not_enqueued([item], Enqueued(tmp_path, "Jobs")) == []
-    assert not_enqueued([item], Enqueued(tmp_path, "Other")) == [item]
+    assert not_enqueued([item], EnqueuedItems(tmp_path, "Jobs")) == []
+    assert not_enqueued([item], EnqueuedItems(tmp_path, "Other")) == [item]
     write(tmp_path, "a.md", "id: a\nstatus: pending\nrevision: 2")
     assert len(not_enqueued(in_turn(read_folder(tmp_path)), enqueued)) == 1, "another revision runs again"

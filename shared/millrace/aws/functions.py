@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 THROTTLES = frozenset({"TooManyRequestsException", "EC2ThrottledException", "ThrottlingException"})
 
 SendEvent = Callable[[Mapping[str, Any]], None]
+
+
+class LambdaContext(Protocol):
+    """What the functions use of the context that Lambda hands them."""
+
+    def get_remaining_time_in_millis(self) -> int: ...
 
 
 class FunctionBusy(Exception):

@@ -97,11 +97,11 @@ def format_command(sources: tuple[Path, ...], *, check: bool) -> None:
     """Write definition files in house style. Formatting twice changes nothing."""
     from millrace.definitions.language.formatter import format_source
     from millrace.definitions.language.parser import decode, parse
-    from millrace.definitions.language.source import Report
+    from millrace.definitions.language.source import Diagnostics
 
     changed, broken = [], False
     for name, data in _files(sources or (_shown(this_app().queues),)):
-        report = Report()
+        report = Diagnostics()
         parsed = parse(decode(name, data, report), report)
         if report.findings:
             _print(report.sorted)

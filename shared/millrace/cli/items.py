@@ -14,7 +14,15 @@ import click
 
 from millrace.cli.connection import ApiConnection, CliError, Exit, output_option, remote
 from millrace.cli.printing import print_json, print_table
-from millrace.items.claims import Enqueued, Filter, claim_items, finish_item, not_enqueued, ready_items, release_item
+from millrace.items.claims import (
+    EnqueuedItems,
+    ItemFilter,
+    claim_items,
+    finish_item,
+    not_enqueued,
+    ready_items,
+    release_item,
+)
 from millrace.items.fields import ItemState
 from millrace.items.folder import WorkItem, as_json, find_cycles, read_folder
 from millrace.items.front_matter import Malformed
@@ -93,7 +101,7 @@ def _shown(item: dict[str, Any]) -> dict[str, Any]:
 @output_option
 def ready_command(folder: Path, project: str | None, labels: tuple[str, ...], lost_after: float, output: str) -> None:
     """What may be claimed now, in its order: highest priority first, then by path."""
-    found = ready_items(folder, Locks(folder, lost_after_s=lost_after), Filter(project, labels))
+    found = ready_items(folder, Locks(folder, lost_after_s=lost_after), ItemFilter(project, labels))
     if output == "json":
         print_json({"items": [as_json(item) for item in found]})
     else:
@@ -120,7 +128,7 @@ def claim_command(
 ) -> None:
     """Take the next items that are ready, and print them with the claim's token. Exit code 3 where there is none."""
     locks = Locks(folder, lost_after_s=lost_after)
-    claimed = claim_items(folder, locks, _holder(pid), Filter(project, labels, wanted), limit)
+    claimed = claim_items(folder, locks, _holder(pid), ItemFilter(project, labels, wanted), limit)
     found = [{**as_json(one.item), "token": one.lock.token, "item": json.loads(one.item.document)} for one in claimed]
     if output == "json":
         print_json({"items": found})
@@ -182,7 +190,7 @@ def enqueue_items_command(
     An item that the queue refuses is told, and holds nothing up: exit code 1 in the end, or with --watch another try
     when its file has changed.
     """
-    only = Filter(project, labels)
+    only = ItemFilter(project, labels)
     with connection.client() as client:
         if watch:
             watch_folder(client, folder, queue, only, lambda: time.sleep(every))
@@ -192,7 +200,7 @@ def enqueue_items_command(
             raise CliError(f"The queue refused {len(refused)} of them.", Exit.FAILED)
 
 
-def watch_folder(client: Client, folder: Path, queue: str, only: Filter, wait: Callable[[], object]) -> NoReturn:
+def watch_folder(client: Client, folder: Path, queue: str, only: ItemFilter, wait: Callable[[], object]) -> NoReturn:
     """Look at the folder for ever. A server that is away for a while is waited for."""
     from millrace.client import Busy, Unreachable
 
@@ -205,7 +213,7 @@ def watch_folder(client: Client, folder: Path, queue: str, only: Filter, wait: C
         wait()
 
 
-def enqueue_ready(client: Client, folder: Path, queue: str, only: Filter, refused: dict[str, str]) -> None:
+def enqueue_ready(client: Client, folder: Path, queue: str, only: ItemFilter, refused: dict[str, str]) -> None:
     """One look at the folder: enqueue every item that is ready, not held here, and not handed over yet.
 
     Noted after the queue has answered: a crash before that sends it again, under the same idempotency key. What the
@@ -213,7 +221,7 @@ def enqueue_ready(client: Client, folder: Path, queue: str, only: Filter, refuse
     """
     from millrace.client import BadRequest, IdempotencyConflict
 
-    enqueued = Enqueued(folder, queue)
+    enqueued = EnqueuedItems(folder, queue)
     for item in not_enqueued(ready_items(folder, Locks(folder), only), enqueued):
         if refused.get(item.id) == item.document:
             continue

@@ -33,7 +33,7 @@ class LocalTable:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalStack:
+class RunningStack:
     """What a local stack wrote about itself; it may have been stopped since."""
 
     home: Path
@@ -59,8 +59,8 @@ class LocalStack:
         return LocalTable(**json.loads(path.read_text("utf-8"))) if path.exists() else None
 
 
-def find_local(start: Path | None = None) -> LocalStack | None:
+def find_local(start: Path | None = None) -> RunningStack | None:
     """The stack of this folder, or of the nearest parent that has one."""
     here = start or Path.cwd()
     homes = (folder / FOLDER for folder in (here, *here.parents))
-    return next((LocalStack(home) for home in homes if (home / URL).is_file()), None)
+    return next((RunningStack(home) for home in homes if (home / URL).is_file()), None)

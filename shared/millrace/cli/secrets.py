@@ -22,7 +22,7 @@ WEBHOOKS, TARGETS = "webhooks", "targets"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Kept(Protocol):
+class SecretPlace(Protocol):
     """A place that keeps secrets by name."""
 
     def read(self) -> dict[str, str]: ...
@@ -60,7 +60,7 @@ def where_options(function: Function) -> Function:
     return function
 
 
-def _places(uses: Iterable[str], stage: str | None, stack: str | None, home: Path | None) -> list[Kept]:
+def _places(uses: Iterable[str], stage: str | None, stack: str | None, home: Path | None) -> list[SecretPlace]:
     """Where secrets of these uses are kept: here all in one file, on AWS apart, since other functions read them."""
     app = this_app()
     if stage and not stack:

@@ -12,7 +12,7 @@ from millrace.items.locks import Holder, Lock, LockHeld, Locks
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class ItemFilter:
     """Which items somebody works on."""
 
     project: str | None = None
@@ -31,13 +31,13 @@ class ClaimedItem:
     lock: Lock
 
 
-def ready_items(folder: Path, locks: Locks, only: Filter = Filter()) -> list[WorkItem]:  # noqa: B008 (a frozen value)
+def ready_items(folder: Path, locks: Locks, only: ItemFilter = ItemFilter()) -> list[WorkItem]:  # noqa: B008 (a frozen value)
     """What may be claimed, in its order."""
     held = locks.read()
     return [item for item in in_turn(read_folder(folder)) if only.matches(item) and item.id not in held]
 
 
-def claim_items(folder: Path, locks: Locks, holder: Holder, only: Filter, limit: int = 1) -> list[ClaimedItem]:
+def claim_items(folder: Path, locks: Locks, holder: Holder, only: ItemFilter, limit: int = 1) -> list[ClaimedItem]:
     """Lock up to `limit` items that are ready. Nobody else gets them until they are done, given back or lost."""
     with locks.guarded():  # files are read under it: an item that was finished meanwhile is not claimed again
         return [ClaimedItem(item, locks.take(item.id, holder)) for item in ready_items(folder, locks, only)[:limit]]
@@ -71,7 +71,7 @@ def _one(folder: Path, id_: str) -> WorkItem:
     return found[0]
 
 
-class Enqueued:
+class EnqueuedItems:
     """Which items were handed to a queue: a line for each, so that a message that ended is not sent again."""
 
     def __init__(self, folder: Path, queue: str) -> None:
@@ -86,6 +86,6 @@ class Enqueued:
             file.write(f"{key}\n")
 
 
-def not_enqueued(items: Iterable[WorkItem], enqueued: Enqueued) -> list[WorkItem]:
+def not_enqueued(items: Iterable[WorkItem], enqueued: EnqueuedItems) -> list[WorkItem]:
     known = enqueued.keys()
     return [item for item in items if item.fields and item.fields.idempotency_key not in known]

@@ -28,7 +28,7 @@ SHED, REFUSED, FAILED = "shed", "refused", "failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class WebhookResponse:
     """An HTTP answer."""
 
     status: int
@@ -43,7 +43,7 @@ class Response:
 class Served:
     """An answer, and what a log and a metric may say about it: names and counts, nothing that a sender wrote."""
 
-    response: Response
+    response: WebhookResponse
     outcome: str  #: an IngressOutcome, or shed (no room), refused (the sender's fault), failed (ours)
     correlation_id: str
     webhook: str = ""  #: empty where no webhook of ours was called
@@ -97,11 +97,13 @@ def _refused(endpoint: WebhookEndpoint | None, error: Exception, correlation_id:
     )
 
 
-def _answer(endpoint: WebhookEndpoint, result: IngressResult, correlation_id: str) -> Response:
+def _answer(endpoint: WebhookEndpoint, result: IngressResult, correlation_id: str) -> WebhookResponse:
     """The answer to a call that was not refused."""
     if result.answer is not None:
         given = result.answer
-        return Response(given.status, {**given.headers, CORRELATION_ID: correlation_id}, given.body.decode("utf-8"))
+        return WebhookResponse(
+            given.status, {**given.headers, CORRELATION_ID: correlation_id}, given.body.decode("utf-8")
+        )
     if result.receipt is None:
         return _json(200, {"result": result.value}, correlation_id)
     receipt = result.receipt
@@ -129,21 +131,23 @@ def _document(receipt: Receipt) -> dict[str, Any]:
     return document
 
 
-def _refusal(endpoint: WebhookEndpoint | None, error: Exception, correlation_id: str) -> Response:
+def _refusal(endpoint: WebhookEndpoint | None, error: Exception, correlation_id: str) -> WebhookResponse:
     """The answer to a refused call. Overload speaks the provider's own dialect."""
     described = problem(error, correlation_id)
     status, document, headers = described.status, described.document, described.headers
     if isinstance(error, QueueFull) and endpoint is not None:
         status = endpoint.overload_status
         document = {**document, "status": status}
-    return Response(status, headers, json.dumps(document))
+    return WebhookResponse(status, headers, json.dumps(document))
 
 
-def _json(status: int, document: dict[str, Any], correlation_id: str, more: dict[str, str] | None = None) -> Response:
+def _json(
+    status: int, document: dict[str, Any], correlation_id: str, more: dict[str, str] | None = None
+) -> WebhookResponse:
     headers = {CORRELATION_ID: correlation_id, **(more or {})}
     if status == 204:
-        return Response(status, headers)
-    return Response(status, {"Content-Type": "application/json", **headers}, json.dumps(document))
+        return WebhookResponse(status, headers)
+    return WebhookResponse(status, {"Content-Type": "application/json", **headers}, json.dumps(document))
 
 
 def read_request(event: Mapping[str, Any]) -> WebhookRequest:

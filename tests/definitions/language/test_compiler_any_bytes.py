@@ -12,7 +12,7 @@ from millrace.definitions.language.compiler import Compilation, compile_files
 from millrace.definitions.language.formatter import format_source
 from millrace.definitions.language.grammar import TOKEN_NAMES
 from millrace.definitions.language.parser import decode, parse
-from millrace.definitions.language.source import MAX_ERRORS, MAX_SOURCE_BYTES, Report
+from millrace.definitions.language.source import MAX_ERRORS, MAX_SOURCE_BYTES, Diagnostics
 from tests.definitions.writing import fuzz
 
 SHIPPED = [path.read_bytes() for path in sorted(Path("infra/example/queues").glob("*.millrace"))]
@@ -78,7 +78,7 @@ def test_damaged_definitions_compile_or_give_errors(source: bytes, data: st.Data
     inserted = data.draw(st.sampled_from([b"", b"}", b"{", b'"', b":", b"x", b",", b"\xff", b"// ", b"("]))
     damaged = source[:start] + inserted + source[end:]
     check(compile_files([("damaged.millrace", damaged)]))
-    report = Report()
+    report = Diagnostics()
     parsed = parse(decode("damaged.millrace", damaged, report), report)
     if not report.findings:
         format_source(parsed)

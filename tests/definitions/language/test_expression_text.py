@@ -6,12 +6,12 @@ import pytest
 
 from millrace.definitions.language.expression_text import expression_text
 from millrace.definitions.language.parser import decode, parse
-from millrace.definitions.language.source import Report
+from millrace.definitions.language.source import Diagnostics
 
 
 def written(expression: str) -> str:
     """An expression as the formatter writes it, out of the definition that it stands in."""
-    parsed = parse(decode("t", f"app A {{ x: {expression} }}".encode(), Report()), Report())
+    parsed = parse(decode("t", f"app A {{ x: {expression} }}".encode(), Diagnostics()), Diagnostics())
     return expression_text(parsed.tokens[5:-1])
 
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from millrace.definitions.language.formatter import MAX_WIDTH, format_source
 from millrace.definitions.language.parser import Parsed, decode, parse
-from millrace.definitions.language.source import Report
+from millrace.definitions.language.source import Diagnostics
 from tests.definitions.writing import fuzz
 
 
 def parsed(text: str) -> Parsed:
-    report = Report()
+    report = Diagnostics()
     result = parse(decode("test.millrace", text.encode(), report), report)
     assert not report.findings, "\n".join(map(str, report.findings))
     return result
@@ -145,7 +145,7 @@ blocks = st.recursive(
 @given(_words("app", "A", "{", _many(blocks), "}"), st.lists(gaps, min_size=1, max_size=40))
 def test_formatting_twice_changes_nothing_and_keeps_every_word(words: list[str], spaces: list[str]) -> None:
     text = "".join(word + spaces[index % len(spaces)] for index, word in enumerate(words))
-    report = Report()
+    report = Diagnostics()
     before = parse(decode("test.millrace", text.encode(), report), report)
     if report.findings:
         return

@@ -6,7 +6,7 @@ import pytest
 
 from millrace.definitions.language.message_types import resolve_record
 from millrace.definitions.language.parser import decode, parse
-from millrace.definitions.language.source import Code, Report, Span
+from millrace.definitions.language.source import Code, Diagnostics, Span
 from millrace.definitions.language.syntax import Block, TypeBlock
 from millrace.definitions.message_type import INT, JSON, STRING, EnumType, ListType, MapType, RecordType, Type
 
@@ -17,7 +17,7 @@ def resolved(fields: str) -> tuple[RecordType, list[tuple[Code, str]]]:
     def complain(_span: Span, code: Code, message: str, _hint: str) -> None:
         complaints.append((code, message))
 
-    parsed = parse(decode("t", f"app A {{ message_type {{ {fields} }} }}".encode(), Report()), Report())
+    parsed = parse(decode("t", f"app A {{ message_type {{ {fields} }} }}".encode(), Diagnostics()), Diagnostics())
     (app,) = parsed.file.blocks
     assert isinstance(app, Block)
     (types,) = app.members

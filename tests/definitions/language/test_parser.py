@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from millrace.definitions.language.parser import MAX_SYNTAX_ERRORS, decode, parse
-from millrace.definitions.language.source import MAX_SOURCE_BYTES, Report
+from millrace.definitions.language.source import MAX_SOURCE_BYTES, Diagnostics
 from millrace.definitions.language.syntax import Word
 
 
 def parsed(text: bytes) -> tuple[list[str], list[str]]:
     """The kinds of the blocks that were read, and the messages."""
-    report = Report()
+    report = Diagnostics()
     file = parse(decode("t", text, report), report).file
     return [block.label.text for block in file.blocks if isinstance(block.label, Word)], [
         finding.message for finding in report.findings
@@ -42,7 +42,7 @@ def test_parsing_ends_however_many_errors_there_are() -> None:
 
 
 def test_comments_and_tokens_are_kept_for_the_formatter() -> None:
-    report = Report()
+    report = Diagnostics()
     whole = parse(decode("t", b"// first\napp A { x: 1 } // last\n", report), report)
     assert [str(comment) for comment in whole.comments] == ["// first", "// last"]
     assert [str(token) for token in whole.tokens_of(whole.file.blocks[0].span)] == ["app", "A", "{", "x", ":", "1", "}"]

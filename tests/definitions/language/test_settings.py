@@ -9,11 +9,11 @@ import pytest
 
 from millrace.definitions.language.parser import decode, parse
 from millrace.definitions.language.settings import BlockReader
-from millrace.definitions.language.source import Report
+from millrace.definitions.language.source import Diagnostics
 
 
-def reader(members: str, kind: str = "queue") -> tuple[BlockReader, Report]:
-    report = Report()
+def reader(members: str, kind: str = "queue") -> tuple[BlockReader, Diagnostics]:
+    report = Diagnostics()
     parsed = parse(decode("t", f"{kind} Q {{ {members} }}".encode(), report), report)
     return BlockReader(parsed, report, kind, parsed.file.blocks[0].members), report
 

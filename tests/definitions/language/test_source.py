@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millrace.definitions.language.source import MAX_EXCERPT, Code, Report, Source, Span, did_you_mean
+from millrace.definitions.language.source import MAX_EXCERPT, Code, Diagnostics, Source, Span, did_you_mean
 
 TEXT = "one\r\ntwo three\nfour"
 
@@ -14,20 +14,20 @@ def test_a_place_is_a_line_and_a_column_from_one() -> None:
 
 
 def test_a_finding_shows_its_line_with_a_caret_and_the_hint() -> None:
-    report = Report()
+    report = Diagnostics()
     report.warning(Source("f", TEXT), Span(9, 14), Code.UNKNOWN, "there is no `three`", "write `3`")
     (finding,) = report.findings
     assert str(finding) == "f:2:5: warning: there is no `three`\n  | two three\n  |     ^^^^^\n  = write `3`"
 
 
 def test_of_a_long_line_a_part_is_shown() -> None:
-    report = Report()
+    report = Diagnostics()
     report.error(Source("f", "x" * 5_000), Span(4_000, 4_001), Code.SYNTAX, "here")
     assert all(len(line) < MAX_EXCERPT + 10 for line in str(report.findings[0]).splitlines())
 
 
 def test_findings_come_in_the_order_of_the_file() -> None:
-    report, source = Report(), Source("f", TEXT)
+    report, source = Diagnostics(), Source("f", TEXT)
     for start in (9, 0, 5):
         report.error(source, Span(start, start + 1), Code.TYPE, f"at {start}")
     assert [finding.message for finding in report.sorted] == ["at 0", "at 5", "at 9"]

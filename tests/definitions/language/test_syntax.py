@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from millrace.definitions.language.parser import decode, parse
-from millrace.definitions.language.source import Report
+from millrace.definitions.language.source import Diagnostics
 from millrace.definitions.language.syntax import Expr, Name, Property, children
 
 
 def expression(text: str) -> Expr:
-    parsed = parse(decode("t", f"app A {{ x: {text} }}".encode(), Report()), Report())
+    parsed = parse(decode("t", f"app A {{ x: {text} }}".encode(), Diagnostics()), Diagnostics())
     (member,) = parsed.file.blocks[0].members
     assert isinstance(member, Property)
     return member.value

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from millrace.definitions.language.parser import decode, parse
-from millrace.definitions.language.source import Report
+from millrace.definitions.language.source import Diagnostics
 from millrace.definitions.language.syntax import Invalid, Literal, Mapping, Property, TypeBlock
 
 
 def members(text: str) -> tuple[tuple[object, ...], list[str]]:
-    report = Report()
+    report = Diagnostics()
     parsed = parse(decode("t", f"app A {{ {text} }}".encode(), report), report)
     return parsed.file.blocks[0].members, [finding.message for finding in report.findings]
 

@@ -11,7 +11,7 @@ import pytest
 
 from infra.local import lambda_runtime
 from infra.local.dynamodb import CREDENTIALS, REGION
-from infra.local.lambda_runtime import FunctionFailed, InvokeApi, LambdaFunction
+from infra.local.lambda_runtime import InvocationFailed, InvokeApi, LambdaFunction
 
 Make = Callable[..., LambdaFunction]
 
@@ -41,14 +41,14 @@ def test_a_sandbox_is_used_again_and_knows_its_time(function: Make) -> None:
 
 
 def test_a_failure_says_what_was_raised(function: Make) -> None:
-    with pytest.raises(FunctionFailed, match="the gate is stuck"):
+    with pytest.raises(InvocationFailed, match="the gate is stuck"):
         function("fails")({})
 
 
 def test_a_function_that_takes_too_long_is_ended(function: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lambda_runtime, "START_S", 5)
     hangs = function("hangs", timeout_s=1)
-    with pytest.raises(FunctionFailed, match="longer than 1 s"):
+    with pytest.raises(InvocationFailed, match="longer than 1 s"):
         hangs({})
     assert not hangs._all[0].alive
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from infra.local.places import Places
 from infra.local.template import Template
-from millrace.cli.local import LocalStack
+from millrace.cli.local import RunningStack
 from tests.app.apps import make
 
 OWN = """
@@ -33,7 +33,7 @@ def test_the_default_tenant_of_an_app_reaches_every_function_and_the_command_lin
         assert places.environment(function, template, in_process=True)["DEFAULT_TENANT"] == "mill", name
     places.home.mkdir()
     places.publish("http://api")
-    table = LocalStack(places.home).table
+    table = RunningStack(places.home).table
     assert table is not None
     assert table.default_tenant == "mill"
     bare = Places(make(tmp_path / "bare", {}), tmp_path / ".local", "http://d", "http://s", {"DEFAULT_TENANT": "ours"})

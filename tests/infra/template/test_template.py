@@ -15,7 +15,7 @@ from infra.build.artifact import ARTIFACTS
 from infra.local.dynamodb import ROOT
 from infra.local.gateway import Binding
 from infra.local.streams import LANES
-from infra.local.template import Function, Reference, Route, Template
+from infra.local.template import Function, GatewayRoute, Reference, Template
 from millrace.admin.api import ROUTES as ADMIN_ROUTES
 from millrace.aws.settings import Settings
 from millrace.openapi import V1_ROUTES
@@ -101,7 +101,7 @@ def test_the_webhooks_secret_is_made_empty_so_that_no_update_can_touch_its_value
     )
 
 
-def serving(method: str, path: str) -> Route:
+def serving(method: str, path: str) -> GatewayRoute:
     """The route that serves a request, as the gateway chooses."""
     concrete = re.sub(r"\{(\w+)\}", r"some-\1", path)
     for route in TEMPLATE.routes():
@@ -130,7 +130,7 @@ def test_page_of_the_console_reaches_its_function_unguarded(path: str) -> None:
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("path", ["/hook/{name}", "/hook/{tenant}/{name}"])
 def test_webhooks_reach_the_ingress_unguarded(method: str, path: str) -> None:
-    assert serving(method, path) == Route(f"{method} {path}", "IngressFunction", None)
+    assert serving(method, path) == GatewayRoute(f"{method} {path}", "IngressFunction", None)
 
 
 def test_api_may_call_every_function_that_it_routes_to() -> None:

@@ -14,7 +14,7 @@ import functions.admin.app as admin
 import functions.authoriser.handler as authoriser
 import functions.consumer.handler as consumer
 from functions.ingress import handler as ingress
-from infra.local.gateway import Binding, Request, Response, answer
+from infra.local.gateway import Binding, GatewayResponse, Request, answer
 from infra.local.template import Template
 from millrace.admin.service import AdminService
 from millrace.engine.claim import claim
@@ -103,7 +103,7 @@ class Deployment:
         query: str = "",
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
-    ) -> Response:
+    ) -> GatewayResponse:
         headers = {"content-type": "application/json", **(headers or {})}
         if authorization:
             headers["authorization"] = authorization

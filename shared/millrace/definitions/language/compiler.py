@@ -13,7 +13,7 @@ from millrace.definitions.language.parser import Parsed, decode, parse
 from millrace.definitions.language.queues import CheckedQueue, check_queue
 from millrace.definitions.language.schedules import CheckedSchedule, check_schedule, link_schedules
 from millrace.definitions.language.settings import BlockReader
-from millrace.definitions.language.source import Code, Diagnostic, Report, Severity
+from millrace.definitions.language.source import Code, Diagnostic, Diagnostics, Severity
 from millrace.definitions.language.tenants import CheckedTenant, check_tenant, link_tenants
 from millrace.definitions.language.webhooks import CheckedWebhook, check_webhook
 from millrace.definitions.loading import FORMAT
@@ -53,7 +53,7 @@ def compile_files(files: Iterable[tuple[str, bytes]], commands: Collection[str] 
 
 class _Compiler:
     def __init__(self, commands: Collection[str] | None = None) -> None:
-        self.report = Report()
+        self.report = Diagnostics()
         self._commands = commands
         self._queues: dict[str, CheckedQueue] = {}
         self._webhooks: dict[str, CheckedWebhook] = {}

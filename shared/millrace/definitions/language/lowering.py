@@ -22,7 +22,7 @@ from millrace.definitions.language.expression_text import expression_text
 from millrace.definitions.language.functions import kind_of
 from millrace.definitions.language.parser import Parsed
 from millrace.definitions.language.patterns import pattern_problem
-from millrace.definitions.language.source import Code, Report
+from millrace.definitions.language.source import Code, Diagnostics
 from millrace.definitions.language.syntax import Expr, Literal, children
 from millrace.definitions.language.typecheck import TypeChecker
 from millrace.definitions.message_type import INT, MapType, RecordType, Type
@@ -30,7 +30,7 @@ from millrace.definitions.message_type import INT, MapType, RecordType, Type
 MAX_EXPRESSION_CHARACTERS = 2_000
 
 
-def lower(parsed: Parsed, expr: Expr, message_type: RecordType, report: Report, purpose: str, *kinds: str) -> Any:
+def lower(parsed: Parsed, expr: Expr, message_type: RecordType, report: Diagnostics, purpose: str, *kinds: str) -> Any:
     """The compiled expression, or None where an error was reported.
 
     `kinds` are those that its value may have; none means any.
@@ -85,7 +85,7 @@ def _for_engine(tokens: list[Token]) -> list[Token]:
     ]
 
 
-def _check_limits(parsed: Parsed, expr: Expr, text: str, report: Report) -> None:
+def _check_limits(parsed: Parsed, expr: Expr, text: str, report: Diagnostics) -> None:
     """Sizes, and nothing that could run for minutes whatever the message is."""
     hint = "split it over several fields"
     if sum(1 for _ in nodes(expr)) > MAX_NODES:
@@ -102,7 +102,7 @@ def _check_limits(parsed: Parsed, expr: Expr, text: str, report: Report) -> None
         report.error(parsed.source, expr.span, Code.RANGE, message, "use fewer comprehensions")
 
 
-def _check_with_engine(parsed: Parsed, expr: Expr, text: str, report: Report) -> None:
+def _check_with_engine(parsed: Parsed, expr: Expr, text: str, report: Diagnostics) -> None:
     """The engine's own word: that it reads the text as we do, and that every pattern is one."""
     from millrace.definitions.cel_engine import compiled
     from millrace.definitions.expression import EvaluationError

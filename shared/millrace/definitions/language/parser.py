@@ -14,7 +14,7 @@ from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from millrace.definitions.language.grammar import GRAMMAR, TOKEN_NAMES
-from millrace.definitions.language.source import MAX_SOURCE_BYTES, Code, Report, Source, Span
+from millrace.definitions.language.source import MAX_SOURCE_BYTES, Code, Diagnostics, Source, Span
 from millrace.definitions.language.syntax import File
 from millrace.definitions.language.tree import TreeBuilder
 
@@ -38,7 +38,7 @@ class Parsed:
         return self.tokens[first : bisect_left(self.tokens, span.end, key=_start)]
 
 
-def decode(path: str, data: bytes, report: Report) -> Source:
+def decode(path: str, data: bytes, report: Diagnostics) -> Source:
     """A file's bytes as text. What is not UTF-8, or too much of it, is reported and left out."""
     if len(data) > MAX_SOURCE_BYTES:
         source = Source(path, "")
@@ -55,7 +55,7 @@ def decode(path: str, data: bytes, report: Report) -> Source:
         return Source(path, "")
 
 
-def parse(source: Source, report: Report) -> Parsed:
+def parse(source: Source, report: Diagnostics) -> Parsed:
     """The tree of a source. Errors go to the report; what could not be read is missing from the tree."""
     lexed = _lex(source, report)
     comments = [token for token in lexed if token.type == "COMMENT"]
@@ -82,7 +82,7 @@ def _end(token: Token) -> int:
     return token.end_pos or 0
 
 
-def _lex(source: Source, report: Report) -> list[Token]:
+def _lex(source: Source, report: Diagnostics) -> list[Token]:
     """Every token, comments and space included. A character that starts none is reported and stepped over."""
     text = source.text
     tokens: list[Token] = []
@@ -98,7 +98,7 @@ def _lex(source: Source, report: Report) -> list[Token]:
     return tokens
 
 
-def _report_character(source: Source, place: int, report: Report) -> int:
+def _report_character(source: Source, place: int, report: Diagnostics) -> int:
     """Reports one character, and gives the end of what to step over: a whole line for a string without its end."""
     character = source.text[place]
     line_end = place + len(source.text[place:].splitlines()[0] or " ")
@@ -119,7 +119,7 @@ def _report_character(source: Source, place: int, report: Report) -> int:
     return place + 1
 
 
-def _parse_tokens(source: Source, tokens: list[Token], report: Report) -> File:
+def _parse_tokens(source: Source, tokens: list[Token], report: Diagnostics) -> File:
     parser = _language().parse_interactive("")
     for token in tokens:
         parser.feed_token(token)
@@ -128,7 +128,7 @@ def _parse_tokens(source: Source, tokens: list[Token], report: Report) -> File:
     return TreeBuilder(source, report).transform(tree)
 
 
-def _recover(source: Source, tokens: list[Token], error: UnexpectedToken, report: Report) -> list[Token]:
+def _recover(source: Source, tokens: list[Token], error: UnexpectedToken, report: Diagnostics) -> list[Token]:
     if error.token.type == "$END":
         return _close_open_blocks(source, tokens, error, report)
     at = bisect_left(tokens, _start(error.token), key=_start)
@@ -138,7 +138,7 @@ def _recover(source: Source, tokens: list[Token], error: UnexpectedToken, report
     return tokens[:start] + tokens[max(end, start + 1) :]
 
 
-def _close_open_blocks(source: Source, tokens: list[Token], error: UnexpectedToken, report: Report) -> list[Token]:
+def _close_open_blocks(source: Source, tokens: list[Token], error: UnexpectedToken, report: Diagnostics) -> list[Token]:
     """Reports the block that never ends; its unfinished last statement is dropped and the block closed."""
     opened: list[Token] = []
     for token in tokens:
@@ -211,7 +211,7 @@ def _statement_end(tokens: list[Token], at: int) -> int:
     return len(tokens)
 
 
-def _report_token(source: Source, tokens: list[Token], at: int, error: UnexpectedToken, report: Report) -> None:
+def _report_token(source: Source, tokens: list[Token], at: int, error: UnexpectedToken, report: Diagnostics) -> None:
     token = tokens[at]
     message = f"unexpected `{str(token)[:40]}`: {_expected(error)}"
     hint = _word_hint(tokens[max(0, at - 2) : at + 1]) or _token_hint(token, tokens[at - 1] if at else None, error)

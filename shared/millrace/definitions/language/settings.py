@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millrace.definitions.language import syntax
 from millrace.definitions.language.parser import Parsed
-from millrace.definitions.language.source import Code, Report, Span, did_you_mean
+from millrace.definitions.language.source import Code, Diagnostics, Span, did_you_mean
 from millrace.definitions.language.syntax import Expr, Literal, Word
 from millrace.definitions.language.vocabulary import LIMITS, REPEATABLE, VOCABULARY, home_of
 from millrace.definitions.spelling import format_time, parse_time
@@ -14,7 +14,7 @@ from millrace.model.queue_spec import QUEUE_NAME
 class BlockReader:
     """The members of one block. Every reader gives the default where the setting is absent or was reported."""
 
-    def __init__(self, parsed: Parsed, report: Report, kind: str, members: tuple[syntax.Member, ...]) -> None:
+    def __init__(self, parsed: Parsed, report: Diagnostics, kind: str, members: tuple[syntax.Member, ...]) -> None:
         self.parsed = parsed
         self.report = report
         self.kind = kind

@@ -107,7 +107,7 @@ class Diagnostic:
 
 
 @dataclass
-class Report:
+class Diagnostics:
     """Collects the findings of one compilation."""
 
     findings: list[Diagnostic] = field(default_factory=list)

@@ -9,7 +9,7 @@ from lark.tree import Meta
 
 from millrace.definitions.language import syntax
 from millrace.definitions.language.literals import read_bytes, read_int, read_string
-from millrace.definitions.language.source import Code, Report, Source, Span
+from millrace.definitions.language.source import Code, Diagnostics, Source, Span
 from millrace.definitions.language.syntax import MAX_EXPRESSION_DEPTH, MAX_TYPE_DEPTH, Expr, Literal, Word
 from millrace.definitions.spelling import INT_MAX, INT_MIN
 
@@ -38,7 +38,7 @@ def _word(token: Token) -> Word:
 class TreeBuilder(Transformer_NonRecursive[Token, syntax.File]):
     """One method for each rule of the grammar, named as the rule is."""
 
-    def __init__(self, source: Source, report: Report) -> None:
+    def __init__(self, source: Source, report: Diagnostics) -> None:
         super().__init__()
         self._source = source
         self._report = report

@@ -12,7 +12,7 @@ from typing import Any
 
 from millrace.definitions.language import syntax
 from millrace.definitions.language.functions import CALLABLE, FUNCTIONS, MACROS, RESERVED, fits, kind_of, usage
-from millrace.definitions.language.source import Code, Report, Source, Span, did_you_mean
+from millrace.definitions.language.source import Code, Diagnostics, Source, Span, did_you_mean
 from millrace.definitions.language.syntax import Expr
 from millrace.definitions.message_type import (
     BOOL,
@@ -48,7 +48,7 @@ class TypeChecker:
     """Infers the type of an expression; a mistake is reported once and taken as `json` from there on."""
 
     source: Source
-    report: Report
+    report: Diagnostics
     scope: Mapping[str, Type]
 
     def infer(self, expr: Expr) -> Type:

@@ -102,7 +102,7 @@ class RetryingClient:
 
         Raises ConditionFailed with the item as it stands, or StoreUnavailable at the deadline (at once, where no
         answer came to a write that is not `repeatable`). `before_sending` is called before every try, for a request
-        whose content is not ours: it may raise, and its refusals are RequestRefused.
+        whose content is not ours: it may raise, and its refusals are DynamoDBRefusal.
         """
         call = getattr(self.client, operation)
         deadline, failures = self._deadline(deadline_s), 0
@@ -116,7 +116,7 @@ class RetryingClient:
             except declined() as error:
                 code = error.response.get("Error", {}).get("Code", "")
                 if before_sending is not None and _is_refusal(error):
-                    raise RequestRefused(error) from None
+                    raise DynamoDBRefusal(error) from None
                 if code in CONDITION_FAILED:
                     raise ConditionFailed(_old_item(error), after_no_answer=after_no_answer) from None
                 if code == "TransactionCanceledException":
@@ -293,7 +293,7 @@ class RetryingClient:
             raise StoreUnavailable(f"DynamoDB cancelled a transaction: {error}") from error
 
 
-class RequestRefused(Exception):
+class DynamoDBRefusal(Exception):
     """DynamoDB refused a request whose content is somebody else's, and nothing was written; says why."""
 
     def __init__(self, error: Any) -> None:

@@ -12,7 +12,7 @@ from millrace.stores.dynamodb.entries import Entries
 from millrace.stores.dynamodb.messages import Messages
 from millrace.stores.dynamodb.queue_samples import QueueSamples
 from millrace.stores.dynamodb.retrying_client import RetryingClient
-from millrace.stores.dynamodb.transactions import Transactions
+from millrace.stores.dynamodb.transactions import AppTransactions
 from millrace.stores.dynamodb.webhook_problems import WebhookProblems
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from millrace.stores.interface import Store
 
 
-class DynamoStore(Entries, Messages, Transactions, Counters, QueueSamples, WebhookProblems, DeadLetters):
+class DynamoStore(Entries, Messages, AppTransactions, Counters, QueueSamples, WebhookProblems, DeadLetters):
     """Both tables behind the `Store` interface. Safe to share between threads."""
 
     def __init__(

@@ -22,7 +22,7 @@ from millrace.stores.dynamodb.items import (
     result_item,
     result_of,
 )
-from millrace.stores.dynamodb.retrying_client import CONDITION_FAILED, THROTTLED, RequestRefused, RetryingClient
+from millrace.stores.dynamodb.retrying_client import CONDITION_FAILED, THROTTLED, DynamoDBRefusal, RetryingClient
 from millrace.stores.dynamodb.writes import Write, delete, put
 from millrace.stores.interface import (
     APPLIED,
@@ -44,7 +44,7 @@ class _NoTimeLeft(Exception):
     """The transaction is not sent any more."""
 
 
-class Transactions:
+class AppTransactions:
     """Transactions that an app's own writes take part in."""
 
     _calls: RetryingClient
@@ -75,7 +75,7 @@ class Transactions:
                 )
             except _NoTimeLeft:
                 return APPLIED if any(map(self._happened, steps)) else TooLate()
-            except RequestRefused as refusal:
+            except DynamoDBRefusal as refusal:
                 return self._refused(steps, writes, [position for position, _ in own], refusal)
         except StoreUnavailable as error:
             return Unknown(error)
@@ -92,7 +92,7 @@ class Transactions:
         return [message] if step.entry is None else [message, put(table, entry_item(step.entry), ABSENT)]
 
     def _refused(
-        self, steps: Sequence[TransactStep], writes: Sequence[AppWrite], owners: Sequence[int], refusal: RequestRefused
+        self, steps: Sequence[TransactStep], writes: Sequence[AppWrite], owners: Sequence[int], refusal: DynamoDBRefusal
     ) -> TransactResult:
         """Whose condition it was. Whatever is said, what carries our own nonce or version has happened."""
         if any(map(self._happened, steps)):
