@@ -1,7 +1,8 @@
 """A gateway for a laptop: HTTP in, API Gateway events (HTTP API, payload 2.0) to the functions, HTTP out.
 
 It answers as API Gateway does where a function is not asked: 401 without an Authorization header, 403 where the
-authoriser says no, 404 without a route, 500 where a function fails. Routes are passed in:
+authoriser says no, 404 without a route, 413 for an event that Lambda would not take, 500 where a function fails.
+Routes are passed in:
 
     Gateway([Binding("ANY /v1/{proxy+}", consumer.handler, authoriser.handler)]).start()
 """
@@ -31,6 +32,10 @@ from infra.local.clients import NO_ROOM, TOO_SLOW, Limits, PatientReader, Refusa
 Function = Callable[[dict[str, Any], Any], Any]
 log = logging.getLogger(__name__)
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+#: An event that a function is invoked with, encoded: more is refused by Lambda, and API Gateway says so.
+PAYLOAD_BYTES = 6 * 1024 * 1024
+#: However it is encoded, an event with it is below that.
+SMALL_BODY = PAYLOAD_BYTES // 8
 TEXT = re.compile(r"text/|application/(json|javascript|xml|x-www-form-urlencoded)|\+json|\+xml", re.I)
 
 
@@ -117,6 +122,11 @@ def _event_body(body: bytes, content_type: str) -> dict[str, Any]:
     return {"body": base64.b64encode(body).decode(), "isBase64Encoded": True}
 
 
+def payload_bytes(payload: Any) -> int:
+    """The size of an event or an answer as Lambda counts it."""
+    return len(json.dumps(payload, ensure_ascii=False, separators=(",", ":"), default=str).encode("utf-8", "replace"))
+
+
 def _said(status: int, message: str) -> GatewayResponse:
     """API Gateway's own words."""
     return GatewayResponse(status, {"Content-Type": "application/json"}, json.dumps({"message": message}).encode())
@@ -141,6 +151,8 @@ def _called(binding: Binding, request: Request, parameters: Mapping[str, str]) -
             if not verdict.get("isAuthorized"):
                 return _said(403, "Forbidden")
             event["requestContext"]["authorizer"] = {"lambda": verdict.get("context") or {}}
+        if len(request.body) > SMALL_BODY and payload_bytes(event) > PAYLOAD_BYTES:
+            return _said(413, "Request Too Long")
         return _response(binding.function(event, None))
     except Exception:
         log.exception("function failed", extra={"action": "function_failed", "route": binding.key})

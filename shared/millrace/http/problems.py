@@ -12,6 +12,7 @@ from typing import Any
 
 from millrace.model.errors import (
     AlreadyReplayed,
+    BodyTooLarge,
     InvalidField,
     InvalidMessage,
     InvalidRequest,
@@ -75,6 +76,7 @@ PROBLEM: dict[str, Any] = {
         },
         "field": {"type": "string", "description": "With `invalid_field`: the path of the field."},
         "allowed": {"type": "string", "description": "With `invalid_field`: what the field takes."},
+        "max_bytes": {"type": "integer", "description": "With `body_too_large`."},
     },
     "required": ["type", "title", "status", "code", "correlation_id"],
     "examples": [
@@ -188,6 +190,8 @@ def _particulars(error: BaseException) -> dict[str, Any]:
             return {"message_id": error.message_id}
         case InvalidField():
             return {"field": error.field, "allowed": error.allowed}
+        case BodyTooLarge():
+            return {"max_bytes": error.limit}
         case InvalidMessage():
             return {"problems": [dict(zip(("path", "expected", "found"), p, strict=True)) for p in error.problems]}
         case QueueFull():

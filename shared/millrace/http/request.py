@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
 from millrace.engine.drafts import correlation_id
+from millrace.http.event_body import body_of
 from millrace.http.fields import Text
 from millrace.http.json_body import parse_json
 from millrace.http.problems import Forbidden, Unauthorised
@@ -131,14 +130,8 @@ def query_of(event: GatewayEvent) -> dict[str, str]:
 
 
 def content_of(event: GatewayEvent) -> bytes:
-    """The body's bytes. Raises InvalidRequest."""
-    body = event.get("body") or ""
-    if not event.get("isBase64Encoded"):
-        return str(body).encode("utf-8", "surrogatepass")
-    try:
-        return base64.b64decode(body, validate=True)
-    except (binascii.Error, ValueError) as exc:
-        raise InvalidRequest("The body's base64 cannot be read.") from exc
+    """The body's bytes. Raises RequestTooLarge, InvalidRequest."""
+    return body_of(event.get("body"), encoded=bool(event.get("isBase64Encoded")))
 
 
 def document_of(content: bytes, content_type: str) -> Any:

@@ -6,6 +6,7 @@
     │   ├── InvalidField          one named field is out of range or malformed
     │   ├── InvalidCursor         a page cursor that this list did not hand out
     │   ├── BodyTooLarge          the body is over the queue's limit
+    │   │   └── RequestTooLarge   … or over what one request carries
     │   ├── TooManyValues         the body's JSON holds more values than anybody reads
     │   ├── InvalidMessage        the message does not fit its type; names every path
     │   ├── ExpressionFailed      an expression of the definition has no value for this message
@@ -90,6 +91,16 @@ class BodyTooLarge(InvalidRequest):
         self.size = size
         self.limit = limit
         super().__init__(f"body: {size} bytes. Allowed: at most {limit} bytes.")
+
+
+class RequestTooLarge(BodyTooLarge):
+    """The request is larger than a function is handed for sure, whatever its queue takes."""
+
+    def __init__(self, encoded: int, binary: int) -> None:
+        super().__init__(encoded + 1, encoded)
+        over = f"body: more than {encoded} bytes as a function is handed it."
+        allowed = f"Allowed in a request: {binary} bytes, more of text, where a quote or a line end counts twice."
+        self.args = (f"{over} {allowed} Send where to find it instead.",)
 
 
 class TooManyValues(InvalidRequest, ValueError):

@@ -5,9 +5,8 @@ Both payloads of API Gateway are read: 2.0 (HTTP API, function URL) and 1.0 (RES
 
 from __future__ import annotations
 
-import binascii
 import json
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +14,9 @@ from urllib.parse import quote, urlencode
 
 from millrace.engine.drafts import correlation_id as normalised
 from millrace.engine.enqueue import Receipt
+from millrace.http.event_body import body_of
 from millrace.http.problems import problem
-from millrace.model.errors import BodyTooLarge, InvalidRequest, MillraceError, QueueFull
-from millrace.model.queue_spec import MAX_BODY_BYTES
+from millrace.model.errors import InvalidRequest, MillraceError, QueueFull
 from millrace.signatures import Headers, SignatureInvalid, WebhookRequest
 from millrace.webhooks.accept import IngressOutcome, IngressResult, accept
 from millrace.webhooks.endpoint import Ingress, WebhookEndpoint
@@ -153,7 +152,7 @@ def _json(
 def read_request(event: Mapping[str, Any]) -> WebhookRequest:
     """The request in an event, with the exact bytes of its body.
 
-    Raises InvalidRequest for an event that is no HTTP request, BodyTooLarge for what is above every queue's limit.
+    Raises InvalidRequest for an event that is no HTTP request, RequestTooLarge for what is above every queue's limit.
     """
     try:
         context = event["requestContext"]
@@ -219,22 +218,8 @@ def _request(
     address = f"https://{_text(context.get('domainName') or '')}{path}"
     url = f"{address}{'?' if query else ''}{query}"
     others = (f"{address}?{other_query}",) if other_query not in ("", query) else ()
-    body = _body(_text(event.get("body") or ""), encoded=event.get("isBase64Encoded") is True)
+    body = body_of(event.get("body"), encoded=event.get("isBase64Encoded") is True)
     return WebhookRequest(method.upper(), url, path, query, Headers(_pairs(headers)), body, source_ip, others)
-
-
-def _body(text: str, *, encoded: bool) -> bytes:
-    """The exact bytes received. What must be over the limit is refused before any of it is decoded."""
-    smallest = len(text) // 4 * 3 - 2 if encoded else len(text)
-    if smallest > MAX_BODY_BYTES:
-        raise BodyTooLarge(smallest, MAX_BODY_BYTES)
-    if not encoded:
-        # Half a surrogate pair is nothing that a provider signs; it must not be a crash either.
-        return text.encode("utf-8", "surrogatepass")
-    try:
-        return b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise InvalidRequest("The body is not the base64 that it is said to be.") from None
 
 
 def _pairs(given: Any) -> Iterator[tuple[str, str]]:

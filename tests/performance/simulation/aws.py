@@ -6,7 +6,6 @@ invocation that it started. A schedule fires at least once. S3 without `s3:ListB
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,11 +14,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from infra.local.gateway import PAYLOAD_BYTES, payload_bytes
 from tests.performance.simulation.dynamodb import SimulatedDynamoDB
 from tests.performance.simulation.virtual_time import Process, VirtualTime
-
-#: A synchronous invocation carries so much each way, encoded.
-PAYLOAD_BYTES = 6 * 1024 * 1024
 
 
 class Throttled(Exception):
@@ -84,7 +81,7 @@ class Lambda:
     def invoke(self, name: str, event: dict[str, Any]) -> Any:
         """Invoke and wait for the answer, from inside a task. Raises Throttled or FunctionError."""
         function = self.functions[name]
-        if len(json.dumps(event)) > PAYLOAD_BYTES:
+        if payload_bytes(event) > PAYLOAD_BYTES:
             raise FunctionError("RequestEntityTooLarge")
         self._admit(function)
         outcome: dict[str, Any] = {}
@@ -117,7 +114,7 @@ class Lambda:
             function.idle.append(instance)
         if "answer" not in outcome:
             raise FunctionError(str(outcome.get("error", "the function ran out of time or was killed")))
-        if len(json.dumps(outcome["answer"], default=str)) > PAYLOAD_BYTES:
+        if payload_bytes(outcome["answer"]) > PAYLOAD_BYTES:
             raise FunctionError("Function.ResponseSizeTooLarge")
         return outcome["answer"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from infra.local.gateway import PAYLOAD_BYTES
 from tests.performance.simulation.aws import (
-    PAYLOAD_BYTES,
     Function,
     FunctionError,
     Invocation,
