@@ -98,8 +98,8 @@ def dynamo_store(engine_client: DynamoDBClient, tables: TableNames, clock: Clock
 
 
 @pytest.fixture
-def memory_store() -> MemoryStore:
-    return MemoryStore()
+def memory_store(clock: Clock) -> MemoryStore:
+    return MemoryStore(clock)
 
 
 @pytest.fixture(params=["memory", "dynamodb"])

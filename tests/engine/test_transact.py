@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,7 +25,8 @@ from millrace.model.errors import (
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Idempotency, Ordering, Retention
 from millrace.model.queue_state import COMMIT_WITHIN_MS
-from millrace.stores.interface import Unknown
+from millrace.stores.interface import APPLIED, Unknown
+from millrace.stores.memory.queue import REQUEST_TOKEN_MS
 from tests.app_table import Orders, writes
 from tests.conftest import Bench
 from tests.engine.steps import BROKEN, only, put_one
@@ -244,6 +246,56 @@ def test_a_caller_that_slept_too_long_writes_nothing(
     with pytest.raises(StoreUnavailable, match="nothing was written"):
         accept_with(bench.runtime, [Enqueuing(queue, Draft(b"x"))], writes(orders.put(7)))
     assert orders.charges(7) is None
+
+
+def unheard_for(bench: Bench, monkeypatch: pytest.MonkeyPatch, lost: int, meanwhile: Callable[[], object]) -> None:
+    """The answer to transaction `lost` does not come; when it is tried again, its time is over."""
+    transact, sent = bench.store.transact, [0]
+
+    def silent(*given: Any) -> Any:
+        outcome = transact(*given)
+        sent[0] += 1
+        if sent[0] != lost:
+            return outcome
+        assert outcome == APPLIED
+        meanwhile()
+        bench.clock.forward(REQUEST_TOKEN_MS)
+        return Unknown(StoreUnavailable("the answer was lost"))
+
+    monkeypatch.setattr(bench.store, "transact", silent)
+
+
+def test_what_got_no_answer_is_never_called_unwritten(
+    bench: Bench, orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all messages are duplicates, nothing of the queue's own tells whether it happened."""
+    queue = bench.queue()
+    enqueue(queue, Draft(b"x", idempotency_key="k"))
+    wanted = Enqueuing(queue, Draft(b"x", idempotency_key="k"), on_duplicate=OnDuplicate.SKIP)
+    unheard_for(bench, monkeypatch, 2, lambda: None)
+    with pytest.raises(StoreUnavailable, match=r"got no answer.*look at its own writes"):
+        accept_with(bench.runtime, [wanted], writes(orders.charge(7)))
+    assert orders.charges(7) == 1
+
+
+def test_a_credit_that_may_be_spent_is_not_given_back(
+    bench: Bench, orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message has ended, and its key was taken by another: the ending gave its credit back already."""
+    queue = bench.queue(idempotency=Idempotency(window_seconds=1))
+    other = bench.queue(runtime=bench.another_process(), idempotency=Idempotency(window_seconds=1))
+
+    def ends_and_is_replaced() -> None:
+        assert ack(other, [only(claim(other, owner="w")).entry]) == [None]
+        bench.clock.forward(2_000)
+        assert not enqueue(other, Draft(b"y", idempotency_key="k")).duplicate
+
+    unheard_for(bench, monkeypatch, 1, ends_and_is_replaced)
+    with pytest.raises(StoreUnavailable, match="got no answer"):
+        accept_with(bench.runtime, [Enqueuing(queue, Draft(b"x", idempotency_key="k"))], writes(orders.charge(7)))
+    assert orders.charges(7) == 1
+    other.runtime.credits.give_back()
+    assert depth(queue) == 1
 
 
 @pytest.mark.parametrize("ordering", [Ordering.FIFO, Ordering.PER_KEY])

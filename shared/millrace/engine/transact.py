@@ -115,7 +115,8 @@ def accept_with(runtime: Runtime, wanted: Sequence[Enqueuing], writes: Sequence[
     A receipt for each message, in their order. Depth is admitted before, and given back where nothing is written.
     Raises, with nothing written: InvalidRequest, QueueFull, TransactionRefused (a condition of the writes did not
     hold), DuplicateMessage (where a duplicate is to fail). Raises StoreUnavailable where the outcome is unknown:
-    the ids that it names are there exactly where all of it happened.
+    the ids that it names are there exactly where all of it happened, and the caller's own writes tell where every
+    message was skipped as a duplicate.
     Costs twice the units of the items: 2 for an entry, 2 for each KB of a message, 2 for each KB of the writes.
     """
     now = runtime.clock()
@@ -129,10 +130,14 @@ def accept_with(runtime: Runtime, wanted: Sequence[Enqueuing], writes: Sequence[
         _refund(parts)
         raise
     if isinstance(outcome, Unknown):  # it may have happened: what was admitted is left for the sweep to find
-        ids = ", ".join(part.step.message.id for part in parts if part.step)
-        raise StoreUnavailable(f"The transaction got no answer; ask for the status of {ids}.") from outcome.cause
+        raise StoreUnavailable(f"The transaction got no answer; {_how_to_tell(parts)}.") from outcome.cause
     _record(parts)
     return [_receipt(part) for part in parts]
+
+
+def _how_to_tell(parts: Sequence[_Part]) -> str:
+    ids = ", ".join(part.step.message.id for part in parts if part.step)
+    return f"ask for the status of {ids}" if ids else "its messages were there before it, look at its own writes"
 
 
 def _check_size(parts: Sequence[_Part], writes: Sequence[AppWrite]) -> None:
@@ -213,11 +218,18 @@ def _send(
     token: str,
     in_time: Callable[[], bool] = lambda: True,
 ) -> TransactResult:
-    """Until there is an answer: what an earlier try did is known by the request token, and by what is there."""
+    """Until there is an answer: what an earlier try did is known by the request token, and by what is there.
+
+    A try for which there is no time any more says nothing of an earlier one without an answer: that stays unknown.
+    """
+    unknown: Unknown | None = None
     for _ in range(TRIES):
         outcome = store.transact(steps, writes, token, in_time)
+        if isinstance(outcome, TooLate):
+            return unknown or outcome
         if not isinstance(outcome, Unknown):
-            break
+            return outcome
+        unknown = outcome
     return outcome
 
 

@@ -98,7 +98,7 @@ class WritesRefused:
 
 @dataclass(frozen=True, slots=True)
 class TooLate:
-    """A transaction was not sent: its time was over."""
+    """A transaction was not sent: its time was over. Nothing was written, by no try of the same call."""
 
 
 APPLIED = Applied()

@@ -81,7 +81,7 @@ class AppUnderTest:
         _demand_commands(self.definitions, self._commands)
         hooks = map(self.definitions.webhook, self.definitions.webhooks)
         self.secrets = {secret.name: SECRET for hook in hooks for secret in hook.secrets if secret.source == "env"}
-        self.runtime = Runtime(MemoryStore(), MemoryBlobs(), clock=lambda: self.now_ms)
+        self.runtime = Runtime(MemoryStore(lambda: self.now_ms), MemoryBlobs(), clock=lambda: self.now_ms)
         deliveries: dict[TargetKind, Deliver] = {
             TargetKind.COMMAND: self._commands.deliver,
             TargetKind.QUEUE: QueueDelivery(self.definitions.queue),

@@ -9,11 +9,13 @@ from typing import Any
 
 from millrace.engine.claim import Claim, claim, clear_doomed
 from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
-from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release
+from millrace.engine.finish import RunFailure, ack, extend, follow_up, nack, reject, release
 from millrace.engine.operate import break_claim
 from millrace.engine.queue import Queue, Runtime
+from millrace.engine.transact import Enqueuing, accept_with, end_with
 from millrace.engine.workflow_state import write_workflow_state
 from millrace.model.clock import DAY
+from millrace.model.journal import once
 from millrace.model.keys import ready_place
 from millrace.model.message import Draft, Entry
 from millrace.model.queue_spec import Idempotency, QueueSpec, RetryPolicy
@@ -21,6 +23,8 @@ from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.interface import APPLIED
 from millrace.stores.memory.queue import MemoryBlobs
+from millrace.worker.context import ClaimState
+from tests.app_table import Orders, writes
 from tests.conftest import Clock
 from tests.performance.costs.meter import Meter
 
@@ -56,6 +60,10 @@ class Bench:
         name = f"Q{self._queues}".ljust(64 if long_name else 0, "q")
         spec = QueueSpec(name, idempotency=Idempotency(cache_result=cached), **settings)
         return self.runtime.queue(self.tenant, spec)
+
+    def orders(self) -> Orders:
+        """A table of an app's own."""
+        return Orders(self.store, self.tenant, self.store._calls.client)
 
     def measure(self, messages: int, step: Callable[[], object]) -> Cost:
         """The step's cost for each of so many messages."""
@@ -221,3 +229,34 @@ def claimed_at_depth(bench: Bench, depth: int) -> Cost:
     filled(queue, depth)
     queue.state()
     return bench.measure(BATCH, lambda: held(queue, BATCH))
+
+
+def ack_with_a_write(bench: Bench) -> Cost:
+    """An ack in one transaction with a write of the handler's own, below 1 KB."""
+    queue, orders = bench.queue(), bench.orders()
+    enqueue(queue, Draft(SMALL))
+    (found,) = held(queue)
+    queue.state()
+    staged = writes(orders.put(7))
+
+    def end() -> None:
+        follow_up(queue, [end_with(queue, found.entry, staged, b'{"ok":true}')])
+
+    return bench.measure(1, end)
+
+
+def enqueue_with_a_write(bench: Bench) -> Cost:
+    """An enqueue in one transaction with a write of the caller's own, below 1 KB."""
+    queue, orders = bench.queue(), bench.orders()
+    staged = writes(orders.put(7))
+    return bench.measure(1, lambda: accept_with(bench.runtime, [Enqueuing(queue, Draft(SMALL))], staged))
+
+
+def step_once(bench: Bench, *, kept: bool) -> Cost:
+    """A step that runs, or one that an earlier run of the same message did."""
+    queue = bench.queue()
+    enqueue(queue, Draft(SMALL))
+    (found,) = held(queue)
+    if kept:
+        once(ClaimState(queue, found.entry), "charge", lambda: "ch_1")
+    return bench.measure(1, lambda: once(ClaimState(queue, found.entry), "charge", lambda: "ch_1"))

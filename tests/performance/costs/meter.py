@@ -82,11 +82,15 @@ class Meter:
             return self._reports_batches and charge.single_units
         return True
 
-    def _ask(self, params: dict[str, Any], context: dict[str, Any], **_more: Any) -> dict[str, Any]:
+    def _ask(self, params: dict[str, Any], model: Any, context: dict[str, Any], **_more: Any) -> dict[str, Any]:
+        if "ReturnConsumedCapacity" not in model.input_shape.members:
+            return params  # about a table, not its items
         context["millrace"] = params
         return {**params, "ReturnConsumedCapacity": "TOTAL"}
 
     def _note(self, parsed: dict[str, Any], model: Any, context: dict[str, Any], **_more: Any) -> None:
+        if "millrace" not in context:
+            return
         capacity = parsed.get("ConsumedCapacity")
         tables = capacity if isinstance(capacity, list) else [capacity] if capacity else []
         reported = sum(table["CapacityUnits"] for table in tables) if tables else None

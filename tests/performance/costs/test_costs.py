@@ -130,6 +130,23 @@ def test_workflow_state_costs_four(bench: Bench) -> None:
     assert measures.document(bench).writes == 4
 
 
+def test_an_ack_with_a_write_costs_six(bench: Bench) -> None:
+    """The entry, the result and the write, each twice: a transaction prepares and commits."""
+    cost = measures.ack_with_a_write(bench)
+    assert (cost.writes, cost.accounting) == (6 + 1, 1)
+
+
+def test_an_enqueue_with_a_write_costs_six(bench: Bench) -> None:
+    """The entry, the message and the write, each twice."""
+    cost = measures.enqueue_with_a_write(bench)
+    assert (cost.writes, cost.accounting) == (6 + 1, 1)
+
+
+def test_a_step_costs_four_and_nothing_once_it_is_kept(bench: Bench) -> None:
+    assert measures.step_once(bench, kept=False).writes == 4
+    assert measures.step_once(bench, kept=True).writes == 0
+
+
 def test_repeat_of_a_key_costs_three(bench: Bench) -> None:
     """The entry, the refused commit, the withdrawal."""
     cost = measures.duplicate(bench)

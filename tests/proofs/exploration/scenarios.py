@@ -53,7 +53,7 @@ class World:
 
     def __init__(self, run: Run, bounds: Bounds, store: Store | None = None, **settings: Any) -> None:
         self.now = 1_800_000_000_000
-        self.real = store or MemoryStore()
+        self.real = store or MemoryStore(lambda: self.now)
         self.stage = Stage(run, bounds)
         self.stage.watch(self._watch)
         self.stage.portrait = self._portrait

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -26,8 +26,8 @@ from millrace.model.message import Draft
 from millrace.model.queue_spec import Idempotency, Ordering, Retention
 from millrace.model.queue_state import COMMIT_WITHIN_MS, GRANT_MINUTES, SKEW_MS
 from millrace.stores.dynamodb.store import DynamoStore
-from millrace.stores.interface import APPLIED, AcceptStep, Applied, EndStep, Store, TransactStep
-from millrace.stores.memory.queue import MemoryStore
+from millrace.stores.interface import APPLIED, AcceptStep, Applied, EndStep, Store, TooLate, TransactStep
+from millrace.stores.memory.queue import REQUEST_TOKEN_MS, MemoryStore
 from millrace.worker.context import ClaimState
 from tests.app_table import Orders, writes
 from tests.proofs.exploration.explorer import Bounds, Run, Scenario
@@ -147,7 +147,9 @@ class TransactWorld(World):
                 assert fails
                 assert not self.callers[source], "called refused, and was written"
                 return
-            except MillraceError:
+            except MillraceError as error:
+                if "nothing was written" in str(error):
+                    assert self.orders.charges(number) is None, "called unwritten, and was written"
                 return
             self.accepted.add(receipt.message_id)
             self.sent_after.setdefault(receipt.message_id, before)
@@ -264,6 +266,12 @@ def _caller_asleep(world: TransactWorld) -> Actors:
     ]
 
 
+def _caller_unheard(world: TransactWorld) -> Actors:
+    """All of its messages are duplicates; no answer comes to the rest, and time goes by before the next try."""
+    world.sender("k")()
+    return [("caller", world.caller(1, "k", skip=True)), ("time", world.time(REQUEST_TOKEN_MS))]
+
+
 def _callers_in_order(world: TransactWorld) -> Actors:
     return [
         ("caller A", world.caller(1)),
@@ -289,6 +297,7 @@ TRANSACTIONS: dict[str, Scenario] = {
     ),
     "callers at a full queue": _scenario(_callers_at_a_full_queue, retention=Retention(max_depth=2)),
     "a caller asleep with its credit": _scenario(_caller_asleep),
+    "a caller unheard for long": _scenario(_caller_unheard),
     "per_key while callers enqueue": _scenario(_callers_in_order, ordering=Ordering.PER_KEY),
     "a step once under takeover": _scenario(_steps),
 }
@@ -343,16 +352,16 @@ def _lost_answers_are_not_recognised(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MemoryStore, "_happened", lambda _self, _step: False)
 
 
-class _Forgetful(set[str]):
-    def add(self, _token: str) -> None:
+class _Forgetful(dict[str, int]):
+    def __setitem__(self, _token: str, _until: int) -> None:
         """Nothing is remembered."""
 
 
 def _request_tokens_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     made = MemoryStore.__init__
 
-    def forgetful(self: MemoryStore) -> None:
-        made(self)
+    def forgetful(self: MemoryStore, *given: Any) -> None:
+        made(self, *given)
         self.request_tokens = _Forgetful()
 
     patch.setattr(MemoryStore, "__init__", forgetful)
@@ -379,6 +388,24 @@ def _sends_however_late(patch: pytest.MonkeyPatch) -> None:
         "transact",
         lambda self, steps, written, token, _in_time=None: transact(self, steps, written, token),
     )
+
+
+def _too_late_is_unwritten(patch: pytest.MonkeyPatch) -> None:
+    """A try that is not sent any more speaks for an earlier one without an answer."""
+    send = millrace.engine.transact._send
+
+    def hasty(store: Store, *given: Any) -> Any:
+        answers: list[Any] = []
+
+        class Noting:
+            def transact(self, *rest: Any) -> Any:
+                answers.append(store.transact(*rest))
+                return answers[-1]
+
+        outcome = send(cast("Store", Noting()), *given)
+        return answers[-1] if isinstance(answers[-1], TooLate) else outcome
+
+    patch.setattr(millrace.engine.transact, "_send", hasty)
 
 
 def _gives_back_what_may_be_spent(patch: pytest.MonkeyPatch) -> None:
@@ -446,6 +473,9 @@ TRANSACT_MUTANTS: dict[str, Mutant] = {
     ),
     "a transaction is sent however late": Mutant(
         "the time for a credit to be spent", "a caller asleep with its credit", _sends_however_late
+    ),
+    "too late is unwritten": Mutant(
+        "what got no answer stays unknown", "a caller unheard for long", _too_late_is_unwritten
     ),
     "depth is given back without an answer": Mutant(
         "what may be spent is not given back", "callers at a full queue", _gives_back_what_may_be_spent

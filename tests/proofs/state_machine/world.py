@@ -75,7 +75,7 @@ class World:
         """The queue over a copy of the store, for a worker of a process of its own; None where it cannot be copied."""
         if not isinstance(self.store, MemoryStore):
             return None
-        copy = MemoryStore()
+        copy = MemoryStore(self.clock)
         for name, held in vars(self.store).items():
             if isinstance(held, dict):
                 setattr(copy, name, {key: dict(one) if isinstance(one, dict) else one for key, one in held.items()})

@@ -10,7 +10,7 @@ from millrace.model.clock import system_entropy
 from millrace.model.errors import InvalidTransaction
 from millrace.model.ids import random_token
 from millrace.stores.dynamodb.client import Declined
-from millrace.stores.interface import APPLIED, AcceptStep, Unknown, WritesRefused
+from millrace.stores.interface import APPLIED, AcceptStep, TooLate, Unknown, WritesRefused
 from tests.app_table import NAME, Orders, writes
 from tests.faults import client as faults
 from tests.faults.client import RequestFault, StoreOnFaultyClient
@@ -72,6 +72,21 @@ def test_a_fault_on_the_way_is_outlived(
     faulty.faults.plan(fault)
     assert faulty.transact([step], writes(orders.charge(7)), token()) == APPLIED
     assert orders.charges(7) == 1
+
+
+@pytest.mark.parametrize("fault", [faults.timed_out_after, faults.throttled])
+def test_a_repeat_without_time_left_is_unknown_where_an_earlier_try_may_have_happened(
+    faulty: StoreOnFaultyClient, orders: Orders, fault: RequestFault
+) -> None:
+    """Without steps nothing of the queue's own tells."""
+    faulty.faults.plan(fault)
+    times = iter([True, False])
+    outcome = faulty.transact([], writes(orders.charge(7)), token(), lambda: next(times))
+    if fault is faults.throttled:
+        assert (outcome, orders.charges(7)) == (TooLate(), None)
+    else:
+        assert isinstance(outcome, Unknown)
+        assert orders.charges(7) == 1
 
 
 def test_a_conflict_of_one_write_is_waited_out(faulty: StoreOnFaultyClient, step: AcceptStep, orders: Orders) -> None:

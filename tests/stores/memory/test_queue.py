@@ -7,9 +7,10 @@ import threading
 import pytest
 
 from millrace.model.errors import BodyLost
+from millrace.model.transaction import app_writes
 from millrace.stores.interface import APPLIED, Refused
-from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
-from tests.conftest import NOON
+from millrace.stores.memory.queue import REQUEST_TOKEN_MS, MemoryBlobs, MemoryStore
+from tests.conftest import NOON, Clock
 from tests.stores.samples import Samples, claimed
 
 
@@ -52,3 +53,23 @@ def test_two_stores_share_nothing(samples: Samples) -> None:
     one, other, entry = MemoryStore(), MemoryStore(), samples.entry()
     one.put_entries([entry])
     assert other.get_entry(entry.place) is None
+
+
+def test_request_tokens_are_forgotten_as_dynamodb_does(clock: Clock) -> None:
+    """In ten minutes: a process that lives for long must not keep them all."""
+    store = MemoryStore(clock)
+    store.app_tables.create("orders", "pk")
+    add = {"UpdateExpression": "ADD charges :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
+    charge = app_writes([{"Update": {"TableName": "orders", "Key": {"pk": {"S": "1"}}, **add}}])
+
+    def charges() -> str:
+        return str(store.app_tables.get_item(TableName="orders", Key={"pk": {"S": "1"}})["Item"]["charges"]["N"])
+
+    store.transact([], charge, "token")
+    clock.forward(REQUEST_TOKEN_MS - 1)
+    assert store.transact([], charge, "token") == APPLIED
+    assert charges() == "1"
+    clock.forward(1)
+    assert store.transact([], charge, "another") == APPLIED
+    assert list(store.request_tokens) == ["another"]
+    assert charges() == "2"

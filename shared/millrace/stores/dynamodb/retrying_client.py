@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from millrace.model.clock import Chance, system_chance
 from millrace.model.errors import StoreUnavailable
@@ -39,6 +39,12 @@ CONDITION_FAILED = frozenset({"ConditionalCheckFailedException", "ConditionalChe
 DUPLICATE = "DuplicateItem"
 #: Sorts right behind a key, before every longer one that begins with it: no key holds control characters.
 JUST_AFTER = "\x01"
+
+
+class BeforeSending(Protocol):
+    """Called before every try of a request."""
+
+    def __call__(self, *, after_no_answer: bool) -> None: ...
 
 
 class ConditionFailed(Exception):
@@ -95,14 +101,15 @@ class RetryingClient:
         *,
         repeatable: bool = True,
         deadline_s: float | None = None,
-        before_sending: Callable[[], None] | None = None,
+        before_sending: BeforeSending | None = None,
         **arguments: Any,
     ) -> dict[str, Any]:
         """One request until it is answered.
 
         Raises ConditionFailed with the item as it stands, or StoreUnavailable at the deadline (at once, where no
         answer came to a write that is not `repeatable`). `before_sending` is called before every try, for a request
-        whose content is not ours: it may raise, and its refusals are DynamoDBRefusal.
+        whose content is not ours, with whether an earlier try may have happened: it may raise, and its refusals are
+        DynamoDBRefusal.
         """
         call = getattr(self.client, operation)
         deadline, failures = self._deadline(deadline_s), 0
@@ -110,7 +117,7 @@ class RetryingClient:
         while True:
             try:
                 if before_sending is not None:
-                    before_sending()
+                    before_sending(after_no_answer=after_no_answer)
                 answer: dict[str, Any] = call(**arguments)
                 return answer
             except declined() as error:

@@ -43,6 +43,9 @@ _NOT_A_REASON = {"None", *THROTTLED}
 class _NoTimeLeft(Exception):
     """The transaction is not sent any more."""
 
+    def __init__(self, *, may_have_happened: bool) -> None:
+        self.may_have_happened = may_have_happened  #: an earlier try got no answer
+
 
 class AppTransactions:
     """Transactions that an app's own writes take part in."""
@@ -60,9 +63,9 @@ class AppTransactions:
         own = [(position, write) for position, step in enumerate(steps) for write in self._writes(step)]
         check_together(writes, len(own), self._names, self._calls.region)
 
-        def before_sending() -> None:
+        def before_sending(*, after_no_answer: bool) -> None:
             if not in_time():
-                raise _NoTimeLeft
+                raise _NoTimeLeft(may_have_happened=after_no_answer)
 
         items = [write.in_transaction() for _, write in own] + [write.item() for write in writes]
         try:
@@ -73,8 +76,8 @@ class AppTransactions:
                     TransactItems=items,
                     ClientRequestToken=request_token,
                 )
-            except _NoTimeLeft:
-                return APPLIED if any(map(self._happened, steps)) else TooLate()
+            except _NoTimeLeft as late:
+                return self._not_sent(steps, may_have_happened=late.may_have_happened)
             except DynamoDBRefusal as refusal:
                 return self._refused(steps, writes, [position for position, _ in own], refusal)
         except StoreUnavailable as error:
@@ -90,6 +93,13 @@ class AppTransactions:
         free = nonce_is(step.replaces) if step.replaces else ABSENT
         message = put(table, message_item(step.message), free)
         return [message] if step.entry is None else [message, put(table, entry_item(step.entry), ABSENT)]
+
+    def _not_sent(self, steps: Sequence[TransactStep], *, may_have_happened: bool) -> TransactResult:
+        """Nothing of ours being there proves nothing after a try without an answer: the messages may all have been
+        left out as duplicates, or have ended, and their places been taken since."""
+        if any(map(self._happened, steps)):
+            return APPLIED
+        return Unknown(StoreUnavailable("No answer came in time.")) if may_have_happened else TooLate()
 
     def _refused(
         self, steps: Sequence[TransactStep], writes: Sequence[AppWrite], owners: Sequence[int], refusal: DynamoDBRefusal

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from millrace.model.clock import MINUTE, Clock, system_clock
 from millrace.model.cursor import Page
 from millrace.model.errors import BodyLost
 from millrace.model.keys import WITHDRAWN
@@ -32,6 +33,9 @@ from millrace.stores.interface import (
     WritesRefused,
 )
 from millrace.stores.memory.app_tables import AppTables
+
+#: DynamoDB knows a transaction by its request token for so long.
+REQUEST_TOKEN_MS = 10 * MINUTE
 
 
 class MemoryBlobs:
@@ -60,9 +64,10 @@ def _added(counts: Any, key: int, count: int) -> dict[int, int]:
 class MemoryStore:
     """Both tables as dictionaries behind one lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = system_clock) -> None:
         self._lock = threading.RLock()
-        self.request_tokens: set[str] = set()  #: of transactions that happened; DynamoDB forgets them in ten minutes
+        self._clock = clock
+        self.request_tokens: dict[str, int] = {}  #: of transactions that happened, with when they are forgotten
         self.app_tables = AppTables(self._lock)  #: of the app, for transactions that both take part in
         self.entries: dict[Place, Entry] = {}
         self.messages: dict[str, Message] = {}
@@ -240,6 +245,7 @@ class MemoryStore:
         own_items = sum(1 if isinstance(step, AcceptStep) and step.entry is None else 2 for step in steps)
         check_together(writes, own_items, (), "")
         with self._lock:
+            self._forget_tokens()
             if request_token in self.request_tokens or any(map(self._happened, steps)):
                 return APPLIED
             if not in_time():
@@ -254,8 +260,14 @@ class MemoryStore:
             for step in steps:
                 self._make(step)
             self.app_tables.apply(writes)
-            self.request_tokens.add(request_token)
+            self.request_tokens[request_token] = self._clock() + REQUEST_TOKEN_MS
             return APPLIED
+
+    def _forget_tokens(self) -> None:
+        """The oldest first: they are in the order in which they came."""
+        now = self._clock()
+        while self.request_tokens and next(iter(self.request_tokens.values())) <= now:
+            del self.request_tokens[next(iter(self.request_tokens))]
 
     def _happened(self, step: TransactStep) -> bool:
         if isinstance(step, EndStep):
