@@ -27,8 +27,8 @@ from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from tests.conftest import Bench, Clock
 from tests.spark.task import Task
 
-#: Spark 3.5 has no data sources in Python: nothing of that file can be imported there.
-collect_ignore = [] if find_spec("pyspark.sql.datasource") else ["test_data_source.py"]
+#: Spark 3.5 has no data sources in Python: nothing of these files can be imported there.
+collect_ignore = [] if find_spec("pyspark.sql.datasource") else ["test_data_source.py", "test_source_reader.py"]
 SOURCE = Path(__file__).with_name("bulk.millrace")
 
 

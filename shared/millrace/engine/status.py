@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -97,7 +97,18 @@ def statuses(queue: Queue, ids: Sequence[str]) -> dict[str, MessageStatus]:
         if (message.tenant, message.queue) == (queue.tenant, queue.spec.name)
     }
     found = {id_: MessageStatus.FILTERED for id_, message in messages.items() if message.place.sk == FILTERED_PLACE}
-    unsure = {id_: message for id_, message in messages.items() if id_ not in found}
+    queued = {id_: message for id_, message in messages.items() if id_ not in found}
+    for id_, (entry, location) in locate_all(store, queued).items():
+        found[id_] = _ended(location) if entry is None else _status_of(entry, now)
+    return found
+
+
+def locate_all(store: Store, messages: Mapping[str, Message]) -> dict[str, tuple[Entry | None, MessageLocation | None]]:
+    """Each message's entry, or None where it has ended, with its location: two batch reads for a hundred messages, one
+    more for those that are gone from their place.
+    """
+    found: dict[str, tuple[Entry | None, MessageLocation | None]] = {}
+    unsure = dict(messages)
     seen = store.get_locations(list(unsure))
     while unsure:
         latest = {id_: _own(seen.get(id_), message) for id_, message in unsure.items()}
@@ -108,14 +119,14 @@ def statuses(queue: Queue, ids: Sequence[str]) -> dict[str, MessageStatus]:
             place = places[id_]
             entry = entries.get(place) if place else None
             if entry is not None and entry.nonce == message.nonce:
-                found[id_] = _status_of(entry, now)
+                found[id_] = entry, latest[id_]
             else:
                 gone[id_] = message
         # As in `locate`: gone counts only when, read after it, the place is still the same.
         seen = store.get_locations(list(gone))
         for id_, message in gone.items():
             if _own(seen.get(id_), message) == latest[id_]:
-                found[id_] = _ended(latest[id_])
+                found[id_] = None, latest[id_]
         unsure = {id_: message for id_, message in gone.items() if id_ not in found}
     return found
 

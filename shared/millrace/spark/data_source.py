@@ -1,4 +1,4 @@
-"""`df.write.format("millrace")` and `writeStream.format("millrace")`: Spark 4's Python Data Source API.
+"""`format("millrace")` to write, to write a stream and to read: Spark 4's Python Data Source API.
 
     df.write.format("millrace").mode("append").option("queue", "PaymentNotices").option("idempotency_key", "id").save()
 
@@ -8,7 +8,8 @@ row's tenant), `tenant`, `run`, `definitions` (a path that the driver can open, 
 of each task, `on_full`, `rejected` (`fail`, the default, or `report`) and `report`, a folder for the counts.
 
 A write fails, and a stream's batch is repeated, when rows could not be written, or were rejected and nobody said where
-to. The run is the query's and the batch's id in a stream, else `run` or a new name.
+to. The run is the query's and the batch's id in a stream, else `run` or a new name. What can be read is in
+`source_reader.py` and `data/read_plan.py`.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ from millrace.model.clock import system_clock, system_entropy
 from millrace.model.errors import InvalidField
 from millrace.model.ids import Orders
 from millrace.spark.bulk_write import WritePlan
-from millrace.spark.connection import TableConnection
+from millrace.spark.data.read_plan import ReadPlan, demand_tables
 from millrace.spark.frames import BATCH_ID, QUERY_ID
 from millrace.spark.row_mapping import Shape
 from millrace.spark.rows import MESSAGE_FIELDS, RowOutcome
-from millrace.spark.run_settings import ENDPOINTS, TABLES, demand_run
+from millrace.spark.run_settings import demand_run
 from millrace.spark.sink import TaskCounts, count_all, demand_columns, write_task
+from millrace.spark.source_reader import FilteringReader, QueueReader
 from millrace.spark.writer import Writing
 
 if TYPE_CHECKING:
@@ -79,10 +81,7 @@ class Sink:
             if (column := options.get("tenant_of_row" if name == "tenant" else name))
         }
         demand_columns(columns, fields)
-        found = {name: options.get(name) or os.environ.get(variable) for name, variable in (TABLES | ENDPOINTS).items()}
-        for name, variable in TABLES.items():
-            if not found[name]:
-                raise InvalidField(name, "is missing", f"the option {name}, or {variable} in the environment")
+        connection = demand_tables(options)
         definitions = _definitions(options)
         queue = options.get("queue") or ""
         if load(definitions).queue(queue).spec.ordering.ordered:
@@ -93,7 +92,7 @@ class Sink:
         run = demand_run(options.get("run") or Orders(system_clock, system_entropy).next())
         units = options.get("units_per_second")
         plan = WritePlan(
-            TableConnection(**found),  # type: ignore[arg-type]
+            connection,
             Shape(definitions, queue, options.get("tenant") or "default", bodies_are_columns="body" not in fields),
             Writing(run, int(options.get("threads", 6)), options.get("on_full") == "stop"),
             float(units) if units else None,
@@ -189,6 +188,17 @@ class MillraceSource(DataSource):  # type: ignore[misc]
     @classmethod
     def name(cls) -> str:
         return NAME
+
+    def schema(self) -> str:
+        return ReadPlan.from_options(self.options).ddl()
+
+    def reader(self, schema: StructType) -> QueueReader:
+        plan = ReadPlan.from_options(self.options)
+        if list(plan.columns()) != schema.fieldNames():
+            raise InvalidField("schema", "columns of one's own", "select, or the option json_fields")
+        return (FilteringReader if self.options.get("push_filters") == "true" else QueueReader)(
+            replace(plan, schema=schema)
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> SinkWriter:  # noqa: FBT001 (Spark's signature)
         return SinkWriter(self._sink(schema, overwrite))

@@ -9,34 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from millrace.engine.status import MessageStatus
 from millrace.model.audit import AuditEvent
 from millrace.model.clock import system_clock
-from millrace.model.errors import BodyLost, InvalidField
+from millrace.model.errors import InvalidField
 from millrace.spark.connection import TableConnection
 from millrace.spark.data.exports import Export, export_facts, find_exports
 from millrace.spark.data.facts import FACTS, MICROS, FactKind, fact_of_row
-from millrace.spark.data.lives import Life, Views
+from millrace.spark.data.lives import Views
 from millrace.spark.data.message_rows import (
     LIFE_DDL,
     Deriving,
     life_row,
     lives_by_id,
     pack_lives,
-    read_message_body,
     with_times,
 )
+from millrace.spark.data.parts import dead_life
 from millrace.spark.data.scans import TableScan, scan_facts, second_look
 from millrace.spark.data.typed_columns import INFER, with_typed_body
 from millrace.spark.rows import Columns
 from millrace.stores.dynamodb.audit import audit_event_of
-from millrace.stores.dynamodb.dead_letters import dead_letter_of
 
 #: Columns that only the lake needs.
 INTERNAL = ("facts", "erased_at", "nonce")
@@ -198,23 +195,8 @@ def _newest(facts: DataFrame) -> DataFrame:
 
 def _dead_letter_rows(deriving: Deriving, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        rows: list[dict[str, Any]] = []
-        for given in batch.to_pylist():
-            fact = fact_of_row(*(given[name] for name in FACTS.names))
-            dead = dead_letter_of(fact.item)
-            message = dead.message
-            if deriving.tenant not in (None, message.tenant) or deriving.queue not in (None, message.queue):
-                continue
-            life = Life(message, [], MessageStatus.DEAD, ended_at=dead.failed_at, seen_at=fact.at, dead_letter=dead)
-            life.history = dead.history
-            life.started_at = min((run.started_at for run in dead.history), default=0)
-            if deriving.bodies:
-                try:
-                    life.body = read_message_body(deriving, message)
-                except BodyLost:
-                    life.body_lost = True
-            rows.append(life_row(life))
-        yield pack_lives(rows)
+        facts = (fact_of_row(*(given[name] for name in FACTS.names)) for given in batch.to_pylist())
+        yield pack_lives([life_row(life) for fact in facts if (life := dead_life(deriving, fact)) is not None])
 
 
 def _audit_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ it. So each such message is asked for by its id, which is exact, and the entry t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,17 +14,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from millrace.engine.queue import Queue
-from millrace.engine.status import FILTERED_PLACE, statuses
-from millrace.engine.status import status as find_status
-from millrace.model.errors import NotFound
+from millrace.engine.status import FILTERED_PLACE, locate_all
 from millrace.model.keys import WITHDRAWN
-from millrace.model.queue_spec import QueueSpec
 from millrace.spark.adaptive_throttle import AdaptiveThrottle
 from millrace.spark.connection import TableConnection, connect
-from millrace.spark.data.facts import FACTS, MICROS, FactKind, fact_of_item, pack_facts
+from millrace.spark.data.facts import FACTS, MICROS, Fact, FactKind, fact_of_item, pack_facts
 from millrace.spark.rows import Columns
-from millrace.stores.dynamodb.items import entry_item, location_item
+from millrace.stores.dynamodb.items import Item, entry_item, location_item
 from millrace.stores.dynamodb.retrying_client import RetryingClient
 from millrace.stores.dynamodb.scans import scan_segment
 
@@ -73,39 +69,31 @@ def second_look(facts: DataFrame, scan: TableScan) -> DataFrame:
     settled = kind.isin(FactKind.ENTRY.value, FactKind.RESULT.value, FactKind.DEAD_LETTER.value)
     doubtful = (
         facts.where(kind != FactKind.AUDIT_EVENT.value)
-        .withColumn("tenant", F.when(accepted, F.get_json_object("image", "$.tenant.S")))
-        .withColumn("queue", F.when(accepted, F.get_json_object("image", "$.queue.S")))
         .groupBy("id", F.get_json_object("image", "$.nonce.S").alias("nonce"))
-        .agg(F.max("tenant").alias("tenant"), F.max("queue").alias("queue"), F.max(settled).alias("settled"))
-        .where("tenant is not null and not settled")
+        .agg(F.max(accepted).alias("accepted"), F.max(settled).alias("settled"))
+        .where("accepted and not settled")
     )
-    return doubtful.select("tenant", "queue", "id").mapInArrow(partial(_look_again, scan), FACTS.ddl)
+    return doubtful.select("id").mapInArrow(partial(_look_again, scan), FACTS.ddl)
 
 
 def _look_again(scan: TableScan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    runtime = connect(scan.connection).runtime
     for batch in batches:
-        of_queue: dict[tuple[str, str], list[str]] = {}
-        for tenant, queue, id_ in zip(
-            *(batch.column(name).to_pylist() for name in ("tenant", "queue", "id")), strict=True
-        ):
-            of_queue.setdefault((tenant, queue), []).append(id_)
+        ids = batch.column("id").to_pylist()
         found: list[tuple[object, ...]] = []
-        for (tenant, name), ids in of_queue.items():
-            queue = runtime.queue(tenant, QueueSpec(name))
-            for start in range(0, len(ids), AT_ONCE):
-                now = statuses(queue, ids[start : start + AT_ONCE])
-                found += [row for id_, status in now.items() if not status.ended for row in _unended(queue, id_, scan)]
+        for start in range(0, len(ids), AT_ONCE):
+            found += [fact.values() for fact in look_again(scan, ids[start : start + AT_ONCE])]
         yield pack_facts(found)
 
 
-def _unended(queue: Queue, id_: str, scan: TableScan) -> list[tuple[object, ...]]:
-    """The entry of a message that has one after all, and what its failed runs left."""
-    try:
-        view = find_status(queue, id_)
-    except NotFound:
-        return []
-    location = queue.store.get_location(id_)
-    items = [*([entry_item(view.entry)] if view.entry else []), *([location_item(location)] if location else [])]
-    at = max(queue.now(), scan.started_at) * MICROS  # seen after the scan began, whatever the clocks say
-    return [fact.values() for item in items if (fact := fact_of_item(item, at)) is not None]
+def look_again(scan: TableScan, ids: Sequence[str]) -> list[Fact]:
+    """Where messages are that the scan met without an ending: their entries, and their locations as they are now.
+
+    One that died, or was purged, behind the scan's back has no entry either: its location tells it from a done one.
+    """
+    runtime = connect(scan.connection).runtime
+    at = max(runtime.clock(), scan.started_at) * MICROS  # seen after the scan began, whatever the clocks say
+    items: list[Item] = []
+    for entry, location in locate_all(runtime.store, runtime.store.get_messages(ids)).values():
+        items += [entry_item(entry)] if entry else []
+        items += [location_item(location)] if location else []
+    return [fact for item in items if (fact := fact_of_item(item, at)) is not None]
