@@ -10,7 +10,7 @@ import pytest
 
 from millrace.app.compile import NotCompiled
 from millrace.model.errors import InvalidMessage, NotFound
-from millrace.testing import AppUnderTest
+from millrace.testing import AppUnderTest, Effects, EffectsDiffer
 from millrace.worker import commands
 from tests.app.apps import make
 
@@ -67,9 +67,9 @@ def test_a_message_runs_with_all_that_it_makes(shop: AppUnderTest) -> None:
 
 
 def test_a_signed_webhook_is_accepted_and_a_repeat_is_the_same_message(shop: AppUnderTest) -> None:
-    answer = shop.send("Door", {"id": "evt_1", "number": 3})
+    answer = shop.send_webhook("Door", {"id": "evt_1", "number": 3})
     assert answer.status == 202
-    assert shop.send("Door", {"id": "evt_1", "number": 3}).message_id == answer.message_id
+    assert shop.send_webhook("Door", {"id": "evt_1", "number": 3}).message_id == answer.message_id
     shop.drain()
     assert shop.result(answer.message_id) == {"shipped": 3}
 
@@ -77,7 +77,8 @@ def test_a_signed_webhook_is_accepted_and_a_repeat_is_the_same_message(shop: App
 def test_a_failing_message_waits_for_the_clock_and_ends_as_a_dead_letter(shop: AppUnderTest) -> None:
     message_id = shop.enqueue("Orders", {"number": -1})
     shop.drain()
-    with pytest.raises(AssertionError, match=r"is scheduled, not done. attempt 1: no order -1"):
+    told = "is scheduled; expected: done. Attempt 1: no order -1. Its history: accepted, started, failed"
+    with pytest.raises(AssertionError, match=told):
         shop.result(message_id)
     shop.advance(5)
     shop.drain()
@@ -118,3 +119,34 @@ def test_an_unknown_message_and_a_missing_command_are_said(shop: AppUnderTest) -
     )
     with pytest.raises(NotCompiled, match=r"No module registers Order\.Fly"):
         AppUnderTest(shop.app.root)
+
+
+def test_what_happened_to_a_message_is_told_in_order(shop: AppUnderTest) -> None:
+    message_id = shop.enqueue("Orders", {"number": 7})
+    shop.drain()
+    assert shop.history(message_id) == ["accepted", "started", "done"]
+    assert shop.assert_status(message_id, "done").result is not None
+    with pytest.raises(AssertionError, match="is done; expected: dead"):
+        shop.assert_status(message_id, "dead")
+
+
+def test_a_message_is_explored_through_all_queues_of_the_app(
+    shop: AppUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effects = Effects()
+    handlers = sys.modules["commands.orders"]
+
+    class Printer:
+        append = staticmethod(effects.record("print"))
+
+    monkeypatch.setattr(handlers, "printed", Printer)
+    with pytest.raises(EffectsDiffer, match=r"print\('7'\) happened 2 times"):
+        shop.explore("Orders", {"number": 7}, effects=effects)
+    shop.replace_command(
+        "Label.Print",
+        lambda given, context: safe(given["text"], key=context.idempotency_key("print")),
+    )
+    safe = effects.record("print", idempotent_by="key")
+    explored = shop.explore("Orders", {"number": 7}, effects=effects)
+    assert explored.effects == {"print('7')": 1}
+    assert shop.depth("Orders") == 0

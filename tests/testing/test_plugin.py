@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.app.apps import make
 
 TEST = """def test_an_order_is_shipped(app):
-    answer = app.send("Sales", {"number": 7}, {"x-github-event": "sale"}, delivery_id="d1")
+    answer = app.send_webhook("Sales", {"number": 7}, {"x-github-event": "sale"}, delivery_id="d1")
     assert answer.status == 202
     app.drain()
     assert app.result(answer.message_id) == {"number": 7}

@@ -17,7 +17,7 @@ TRIGGERED: dict[str, Any] = {
 
 
 def test_an_alert_becomes_an_incident(app: AppUnderTest) -> None:
-    answer = app.send("PagerDutyAlert", TRIGGERED)
+    answer = app.send_webhook("PagerDutyAlert", TRIGGERED)
     assert answer.status == 202
     app.drain()
     assert app.result(answer.message_id) == {
@@ -28,14 +28,14 @@ def test_an_alert_becomes_an_incident(app: AppUnderTest) -> None:
 
 
 def test_the_same_event_again_is_the_same_message(app: AppUnderTest) -> None:
-    first, again = app.send("PagerDutyAlert", TRIGGERED), app.send("PagerDutyAlert", TRIGGERED)
+    first, again = app.send_webhook("PagerDutyAlert", TRIGGERED), app.send_webhook("PagerDutyAlert", TRIGGERED)
     assert again.message_id == first.message_id
     assert app.depth("WebhookIngress") == 1
 
 
 def test_what_becomes_of_an_incident_later_is_left_out(app: AppUnderTest) -> None:
     resolved = {"event": {**TRIGGERED["event"], "event_type": "incident.resolved"}}
-    app.send("PagerDutyAlert", resolved)
+    app.send_webhook("PagerDutyAlert", resolved)
     assert app.depth("WebhookIngress") == 0
 
 
@@ -51,7 +51,7 @@ def test_an_alert_survives_an_outage(app: AppUnderTest) -> None:
         return create(given, context)
 
     app.replace_command("Incident.CreateIncident", down_at_first)
-    answer = app.send("PagerDutyAlert", TRIGGERED)
+    answer = app.send_webhook("PagerDutyAlert", TRIGGERED)
     app.drain_to_the_end()
     assert runs == [1, 2, 3]
     assert app.result(answer.message_id)["state"] == "open"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,35 +15,38 @@ from millrace.admission.schedules import enqueue_due
 from millrace.app.compile import NotCompiled, definition_files
 from millrace.app.layout import App
 from millrace.app.registered import command_modules
-from millrace.definitions import Definitions, TargetKind
+from millrace.definitions import Definitions, QueueDefinition, TargetKind
 from millrace.definitions.language.compiler import compile_files
 from millrace.definitions.loading import load
 from millrace.engine.dead_letters import list_dead_letters
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.status import MessageStatus, MessageView, status
 from millrace.engine.sweep import sweep
+from millrace.history.log import HistoryEvent, HistoryLog
 from millrace.model.errors import NotFound
 from millrace.model.message import Draft
 from millrace.signatures import Secret, SecretSource
 from millrace.signatures.presets import scheme_from
 from millrace.signatures.signing import deliver
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from millrace.testing.effects import Effects
+from millrace.testing.explore import ONE_BY_ONE, Exploration, explore_subject
 from millrace.webhooks import Ingress, serve
 from millrace.webhooks.sync_commands import commands_of
+from millrace.worker.breaker import Breakers
 from millrace.worker.commands import Commands, load_commands
 from millrace.worker.drainer import QueueDrainer, WakeRequest
+from millrace.worker.targets import TargetPlan, target_name
 from millrace.worker.targets.chain import QueueDelivery
 from millrace.worker.targets.request import Deliver
 from millrace.worker.time_left import TimeLeft
-from millrace.worker.worker import WorkerSettings
+from millrace.worker.worker import Worker
 
 TENANT = "default"
 #: Of every webhook; base64 and hex readers take it too.
 SECRET = "c2VjcmV0IG9mIHRoZSB0ZXN0cyE="  # noqa: S105 (of tests)
 #: Where the clock of a test begins: 2026-01-01T00:00:00Z.
 BEGINNING_MS = 1_767_225_600_000
-#: In one order, the same in every run; time stands still, so nothing is worth waiting for.
-ONE_BY_ONE = WorkerSettings(concurrency=1, patience_ms=0, linger_ms=0, heartbeat=False)
 #: A message that makes another, which makes another: a test that never comes to an end is wrong.
 MOST_ROUNDS = 1_000
 
@@ -81,13 +84,19 @@ class AppUnderTest:
         _demand_commands(self.definitions, self._commands)
         hooks = map(self.definitions.webhook, self.definitions.webhooks)
         self.secrets = {secret.name: SECRET for hook in hooks for secret in hook.secrets if secret.source == "env"}
-        self.runtime = Runtime(MemoryStore(lambda: self.now_ms), MemoryBlobs(), clock=lambda: self.now_ms)
-        deliveries: dict[TargetKind, Deliver] = {
+        self._lines: list[str] = []
+        self.runtime = Runtime(
+            MemoryStore(lambda: self.now_ms),
+            MemoryBlobs(),
+            clock=lambda: self.now_ms,
+            history=HistoryLog(self._lines.append),
+        )
+        self._deliveries: dict[TargetKind, Deliver] = {
             TargetKind.COMMAND: self._commands.deliver,
             TargetKind.QUEUE: QueueDelivery(self.definitions.queue),
             **(targets or {}),
         }
-        self._drainer = QueueDrainer(self.runtime, self.definitions, deliveries, ONE_BY_ONE)
+        self._drainer = QueueDrainer(self.runtime, self.definitions, self._deliveries, ONE_BY_ONE)
         self._ingress = Ingress(
             self.definitions,
             self.runtime,
@@ -102,7 +111,7 @@ class AppUnderTest:
     def queue(self, name: str) -> Queue:
         return self._drainer.queue(TENANT, name)
 
-    def send(
+    def send_webhook(
         self, webhook: str, body: Any, headers: Mapping[str, str] | None = None, *, delivery_id: str = ""
     ) -> WebhookAnswer:
         """Post to a webhook, signed as its provider signs. `body` is bytes, or anything that JSON can say."""
@@ -136,8 +145,7 @@ class AppUnderTest:
 
     def enqueue(self, queue: str, body: Any, *, key: str = "", idempotency_key: str | None = None) -> str:
         """Enqueue as the API does; the message's id. Raises InvalidMessage for what its type does not allow."""
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        draft = Draft(data, content_type="application/json", key=key, idempotency_key=idempotency_key)
+        draft = _draft(body, key, idempotency_key)
         return accept(self.queue(queue), self.definitions.queue(queue), draft).message_id
 
     def drain(self) -> None:
@@ -168,6 +176,23 @@ class AppUnderTest:
             self.advance(60)
         raise AssertionError("There are messages that never come to an end.")
 
+    def explore(
+        self,
+        queue: str,
+        body: Any,
+        *,
+        effects: Effects,
+        setup: Callable[[], object] = lambda: None,
+        faults: int = 1,
+        replay: Sequence[int] | None = None,
+    ) -> Exploration:
+        """One message through the app's queues and commands under every schedule of faults, as `explore` does.
+
+        On queues of its own: nothing of it is in this app's afterwards. Raises EffectsDiffer.
+        """
+        subject = _AppSubject(self.definitions, self._deliveries, queue, _draft(body))
+        return explore_subject(subject, effects, setup=setup, faults=faults, replay=replay)
+
     def depth(self, queue: str) -> int:
         """How many messages of a queue are unfinished."""
         self.runtime.credits.give_back()
@@ -182,18 +207,67 @@ class AppUnderTest:
                 continue
         raise AssertionError(f"No queue knows the message {message_id}.")
 
+    def history(self, message_id: str) -> list[str]:
+        """What happened to a message, in order: accepted, started, failed, released, done, dead, purged, stale."""
+        lines = map(json.loads, self._lines)
+        return [
+            line["event"]
+            for line in lines
+            if any(row[0] == message_id for row in line["messages"]) and line["event"] != HistoryEvent.ENDING
+        ]
+
+    def assert_status(self, message_id: str, expected: str) -> MessageView:
+        """The message, where its status is as expected. Raises AssertionError that says what it is, and why."""
+        found = self.message(message_id)
+        if found.status.value != expected:
+            errors = "".join(f" Attempt {attempt.number}: {attempt.error}." for attempt in found.history)
+            raise AssertionError(
+                f"The message {message_id} is {found.status.value}; expected: {expected}.{errors} "
+                f"Its history: {', '.join(self.history(message_id))}."
+            )
+        return found
+
     def result(self, message_id: str) -> Any:
         """What a done message gave. Raises AssertionError that says where it is instead."""
-        found = self.message(message_id)
-        if found.status is not MessageStatus.DONE:
-            errors = "; ".join(f"attempt {number}: {attempt.error}" for number, attempt in enumerate(found.history, 1))
-            raise AssertionError(f"The message {message_id} is {found.status.value}, not done. {errors}")
+        found = self.assert_status(message_id, MessageStatus.DONE.value)
         return json.loads(found.result.snapshot) if found.result and found.result.snapshot else None
 
     def dead_letters(self, queue: str) -> list[Letter]:
         """The dead letters of a queue, oldest first."""
         page = list_dead_letters(self.queue(queue), newest_first=False, limit=100)
         return [Letter(found.message.id, found.reason.value, found.error, found.attempts) for found in page.items]
+
+
+def _draft(body: Any, key: str = "", idempotency_key: str | None = None) -> Draft:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return Draft(data, content_type="application/json", key=key, idempotency_key=idempotency_key)
+
+
+@dataclass(frozen=True, slots=True)
+class _AppSubject:
+    """One message for an app, and all that becomes of it in its queues."""
+
+    definitions: Definitions
+    deliveries: Mapping[TargetKind, Deliver]
+    queue: str
+    draft: Draft
+
+    @property
+    def lease_ms(self) -> int:
+        return max(self.definitions.queue(name).spec.lease_ms for name in self.definitions.queues)
+
+    def enqueue(self, runtime: Runtime) -> None:
+        definition = self.definitions.queue(self.queue)
+        accept(runtime.queue(TENANT, definition.spec), definition, self.draft)
+
+    def workers(self, runtime: Runtime) -> list[Worker]:
+        found = map(self.definitions.queue, self.definitions.queues)
+        return [self._worker(runtime, definition) for definition in found if definition.targets]
+
+    def _worker(self, runtime: Runtime, definition: QueueDefinition) -> Worker:
+        queue = runtime.queue(TENANT, definition.spec)
+        breakers = Breakers(queue, map(target_name, definition.targets))
+        return Worker(queue, TargetPlan(definition, self.deliveries, breakers), settings=ONE_BY_ONE)
 
 
 def _compiled(app: App) -> Definitions:

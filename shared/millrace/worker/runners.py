@@ -66,6 +66,12 @@ class Runners:
         if self._committer:
             self._committer.join()
 
+    def work_here(self) -> None:
+        """Run and commit what is buffered in the calling thread, and end: no thread is started."""
+        self._pipeline.close()
+        self._work()
+        self._commit()
+
     def _only_stuck_are_left(self) -> bool:
         return self._pipeline.stuck >= sum(thread.is_alive() for thread in self._threads)
 

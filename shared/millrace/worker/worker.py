@@ -122,6 +122,17 @@ class Worker:
                 self._wind_up()
         return DrainResult(self._counter.counts(), self._next_at, self.pipeline.stuck, self._reason())
 
+    def step(self) -> int:
+        """Claim one message, run and commit it in the calling thread; how many were started. Raises StoreUnavailable.
+
+        In place of `run`, where every call has to come in one order: exploration.
+        """
+        claimed = self._claim(1, least_tried=False)
+        self.pipeline.add(self._with_start_times([Run(taken, taken.entry) for taken in claimed.claims]))
+        self._runners.work_here()
+        flush(self._queue)
+        return self._counter.counts()["started"]
+
     def _reason(self) -> str:
         return self._time.reason or ("idle" if self._may_claim() else "deadline")
 

@@ -15,13 +15,9 @@ from typing import Any
 from greenlet import greenlet
 
 from millrace.model.body import Blobs
-from millrace.model.errors import StoreUnavailable
-from millrace.stores.interface import Store, Unknown
+from millrace.stores.interface import Store
+from millrace.testing.schedules import next_prefix, without_answer
 
-#: Store calls whose answer can be lost, and what the caller then sees.
-LISTS = {"put_entries", "put_messages", "drop_entries", "claim_entries", "end_entries", "hold_entries"}
-ONES = {"replace_message", "withdraw_entry", "move_entry", "bury_entry", "put_workflow_state", "transact"}
-NOTHING = {"settle": None, "repair_depth": False, "set_pace": False}
 #: How often a random schedule lets an actor go on.
 STRAIGHT = 0.75
 
@@ -110,17 +106,7 @@ class Stepped:
             lost = self._stage.pause(name)
             answer = method(*arguments, **options)
             self._stage.happened(name, arguments, answer)
-            if not lost:
-                return answer
-            # Made anew each time: an exception that is raised again keeps every traceback that it ever had.
-            silence = StoreUnavailable("the answer was lost")
-            if name in LISTS:
-                return [Unknown(silence)] * len(answer)
-            if name in ONES:
-                return Unknown(silence)
-            if name in NOTHING:
-                return NOTHING[name]
-            raise silence
+            return without_answer(name, answer) if lost else answer
 
         return call
 
@@ -210,7 +196,7 @@ def explore(
         run = Run(prefix, census=census)
         _perform(scenario, run, bounds)
         tried += 1
-        prefix = _next(run)
+        prefix = next_prefix(run.chosen, run.widths)
     return tried
 
 
@@ -239,11 +225,3 @@ def _perform(scenario: Scenario, run: Run, bounds: Bounds) -> None:
     finally:
         if run.census is not None:
             run.census.count(run)
-
-
-def _next(run: Run) -> list[int] | None:
-    """The next schedule in order: the last choice that has another option takes it."""
-    for number in range(len(run.chosen) - 1, -1, -1):
-        if run.chosen[number] + 1 < run.widths[number]:
-            return [*run.chosen[:number], run.chosen[number] + 1]
-    return None
