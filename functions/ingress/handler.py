@@ -14,7 +14,8 @@ from millrace.aws.runtime import aws_runtime, deployed_definitions
 from millrace.aws.secrets import powertools_fetch
 from millrace.aws.settings import Settings
 from millrace.model.clock import system_clock
-from millrace.signatures import SecretSource
+from millrace.signatures import PublishedKeys, SecretSource
+from millrace.signatures.fetching import https_fetch
 from millrace.stores.dynamodb.minimal_client import minimal_client
 from millrace.webhooks import Ingress, serve
 from millrace.webhooks.problems import note_problem
@@ -34,6 +35,7 @@ def ingress() -> Ingress:
         SecretSource(system_clock, open_store=powertools_fetch),
         default_tenant=settings.default_tenant,
         run_command=commands_of(os.environ.get("COMMANDS", "")),
+        keys=PublishedKeys(https_fetch(), system_clock),
     )
 
 

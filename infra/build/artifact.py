@@ -29,6 +29,7 @@ from infra.build.requirements import (
     KEY_PAIRS,
     POWERTOOLS,
     SCHEDULES,
+    TOKENS,
     TRACING,
     CannotBuild,
     locked_requirements,
@@ -86,7 +87,7 @@ class Artifact:
 
 
 ARTIFACTS = {
-    "IngressFunction": Artifact("ingress", (*POWERTOOLS, *AWS_SDK, *CEL, *KEY_PAIRS), runs_commands=True),
+    "IngressFunction": Artifact("ingress", (*POWERTOOLS, *AWS_SDK, *CEL, *KEY_PAIRS, *TOKENS), runs_commands=True),
     "WorkerFunction": Artifact(
         "worker", (*POWERTOOLS, *TRACING, *AWS_SDK, *CEL, *KEY_PAIRS, *SCHEDULES), runs_commands=True
     ),

@@ -20,11 +20,13 @@ POWERTOOLS = ("aws-lambda-powertools", "typing-extensions")
 CEL = ("common-expression-language",)
 #: Signatures with a key pair (Ed25519, ECDSA, RSA); imported only where one is asked for.
 KEY_PAIRS = ("cryptography", "cffi")
+#: JSON web tokens; likewise.
+TOKENS = ("pyjwt",)
 #: Lambda's runtime brings no time zones.
 SCHEDULES = ("cronsim", "tzdata")
 TRACING = ("aws-xray-sdk", "wrapt")
 #: What the functions that run commands have already.
-BUNDLED = (*AWS_SDK, *POWERTOOLS, *CEL, *TRACING, *KEY_PAIRS, *SCHEDULES)
+BUNDLED = (*AWS_SDK, *POWERTOOLS, *CEL, *TRACING, *KEY_PAIRS, *TOKENS, *SCHEDULES)
 #: Where the bundle's versions are locked. What packages ask for is left out: Chalice's command line would bring 50 MB.
 LOCKS = ("requirements.txt", "infra/locks/dev.txt")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -28,6 +28,9 @@ def test_each_sample_is_signed_as_its_provider_does(sample: str) -> None:
     scheme = load_sample(SAMPLES, sample).scheme
     secret = signer_of(scheme).value
     done = CliRunner().invoke(main, ["send", sample, url, "--secret", secret, "--delivery-id", "d1", "--dry-run"])
+    if scheme.published:
+        assert (done.exit_code, "have it send a test delivery" in done.output) == (1, True)
+        return
     assert done.exit_code == 0, done.output
     shown = json.loads(done.output)
     request = WebhookRequest.build("POST", shown["url"], shown["headers"], shown["body"].encode())

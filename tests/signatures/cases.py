@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from millrace.signatures import (
     PRESETS,
+    PublishedKeys,
     RefusalReason,
     Scheme,
     Secret,
@@ -25,6 +26,7 @@ from millrace.signatures import (
 )
 from millrace.signatures.scheme import SignaturePlace
 from millrace.signatures.signing import deliver
+from tests.signatures.issuers import MEANT_FOR_US, Makers, keys_of, published_delivery
 
 NOW = 1_772_442_847_250
 URL = "https://hooks.example.com/hook/inbox?team=blue"
@@ -54,7 +56,7 @@ GENERIC = {
 SCHEMES = {
     name: scheme
     for name, scheme in {**PRESETS, **GENERIC}.items()
-    if scheme.place is SignaturePlace.HEADER and scheme.algorithm != "token"
+    if scheme.place is SignaturePlace.HEADER and not scheme.bearer and not scheme.published
 }
 
 
@@ -63,7 +65,7 @@ def shape(scheme: Scheme) -> tuple[object, ...]:
     parts = tuple(name for _, name in scheme.parts)
     timed = (scheme.timed, scheme.clock, bool(scheme.timestamp_field), bool(scheme.id_field), bool(scheme.id_headers))
     written = (scheme.layout, scheme.separator, bool(scheme.prefix), scheme.algorithm, scheme.encoding, scheme.key)
-    return (*timed, *written, scheme.place, scheme.form, scheme.challenge, len(scheme.names), parts)
+    return (*timed, *written, scheme.place, scheme.form, scheme.challenge, scheme.jwt, len(scheme.names), parts)
 
 
 #: One scheme of each shape, for what takes long.
@@ -82,6 +84,9 @@ def signer_of(scheme: Scheme, value: str = SHARED, name: str = "current") -> Sec
 
 @cache
 def _written(scheme: Scheme, value: str) -> tuple[str, str]:
+    if scheme.published:
+        meant = MEANT_FOR_US[scheme.name] if value == SHARED else f"{value} {value}:{value}"
+        return meant, meant
     seed = hashlib.sha256(value.encode()).digest()
     encode = bytes.hex if scheme.key == "hex" else lambda data: base64.b64encode(data).decode()
     if scheme.algorithm == "ed25519":
@@ -105,6 +110,8 @@ def delivery(
 ) -> WebhookRequest:
     """A request of this scheme, signed at NOW."""
     headers = {"content-type": "application/json", "x-noise": "1"}
+    if scheme.published:
+        return published_delivery(scheme, URL, body, now, headers)
     return deliver(scheme, secret or signer_of(scheme), URL, body, now, headers=headers, delivery_id="d-1")
 
 
@@ -124,11 +131,15 @@ def with_header(request: WebhookRequest, name: str, value: str) -> WebhookReques
 
 
 def refusal(
-    scheme: Scheme, request: WebhookRequest, secrets: Iterable[Secret] | None = None, now: int = NOW
+    scheme: Scheme,
+    request: WebhookRequest,
+    secrets: Iterable[Secret] | None = None,
+    now: int = NOW,
+    keys: PublishedKeys | None = None,
 ) -> RefusalReason | None:
     """Why a request is refused; None where it is accepted."""
     try:
-        verify(scheme, request, list(secrets or [secret_of(scheme)]), now)
+        verify(scheme, request, list(secrets or [secret_of(scheme)]), now, keys or keys_of(Makers(), now))
     except SignatureInvalid as invalid:
         return invalid.reason
     return None

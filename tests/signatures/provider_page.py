@@ -25,6 +25,15 @@ ORACLES = {
     "twilio": "twilio",
 }
 
+#: What the secret of a webhook is, where the provider's keys are published; everybody may know it but Plaid's.
+SECRETS = {
+    "aws_sns": "the topic's ARN: messages of any other topic are refused",
+    "paypal": "the webhook's id, which PayPal signs",
+    "google_pubsub": "`AUDIENCE EMAIL`: the push subscription's audience and service account, a blank between them",
+    "plaid": "`CLIENT_ID:SECRET`, with which Plaid is asked for its key",
+    "plaid_sandbox": "the same, of the sandbox",
+}
+
 HEAD = """# Senders
 
 How each provider proves a delivery, and what somebody who captured one can do with it. Written from the code by
@@ -40,6 +49,16 @@ each); the compiler warns where a queue reads one.
 **Ed25519 and ECDSA** (discord, telnyx, sendgrid, and `whpk_` keys of Standard Webhooks): `millrace send` signs
 them with a private key in the same form: an Ed25519 seed, or PKCS 8 for ECDSA.
 
+**Published keys** (aws_sns, paypal, google_pubsub, plaid, plaid_sandbox) are fetched by the ingress over TLS from one
+pinned address of the maker, without redirects, in 2 s and 64 KB at most, and kept for an hour. While they cannot be
+had, a delivery is answered 503 and sent again; an unknown key is looked for once a minute. The secret says which of the
+maker's deliveries are meant for us:
+
+{secrets}
+
+Nobody else can sign as they do, so `millrace send` cannot: have the provider send a test delivery. Of the others with a
+token (netlify, vonage, messagebird) the secret is shared, and it can.
+
 *Checked against* names the provider's own library, and is the only proof of a row. Where it is blank, the row was
 written from memory of the scheme: *read more* leads to the provider's pages, which were not compared with it, and the
 sample's body is invented in the provider's style. Only our own signer was held to it: send a test delivery before you
@@ -51,7 +70,10 @@ rely on it.
 
 
 def page() -> str:
-    return HEAD + "".join(f"| {' | '.join(row(scheme))} |\n" for _, scheme in sorted(PRESETS.items()))
+    secrets = "".join(f"- {name}: {meaning}\n" for name, meaning in SECRETS.items())
+    return HEAD.replace("{secrets}\n", secrets) + "".join(
+        f"| {' | '.join(row(scheme))} |\n" for _, scheme in sorted(PRESETS.items())
+    )
 
 
 def row(scheme: Scheme) -> tuple[str, ...]:
@@ -74,15 +96,19 @@ def proof(scheme: Scheme) -> str:
     name = f"{where}`{scheme.names[0].signature.rpartition('.')[2]}`"
     if scheme.algorithm == "token":
         return f"{name}: {'user and password' if scheme.prefix == 'Basic ' else 'the secret itself'}"
-    kind = scheme.algorithm.upper() if scheme.asymmetric else f"HMAC-{scheme.algorithm.upper()}"
-    covered = {"twilio": "URL and fields", "adyen": "eight fields"}.get(scheme.form, f"`{scheme.template}`")
-    return f"{name}: {kind} of {covered}, {scheme.encoding}"
+    if scheme.jwt is not None:
+        return f"{name}: token ({scheme.jwt.algorithm}) {'of the body' if scheme.jwt.body_claim else 'of the sender'}"
+    kind = scheme.algorithm.upper() if scheme.asymmetric or scheme.certificate else f"HMAC-{scheme.algorithm.upper()}"
+    covered = {"twilio": "URL and fields", "adyen": "eight fields", "sns": "six or seven fields"}.get(
+        scheme.form, f"`{scheme.template}`"
+    )
+    return f"{name}: {kind} of {covered}, {scheme.encoding}".replace("|", r"\|")
 
 
 def replay(scheme: Scheme) -> str:
     """What a captured delivery can do."""
-    if scheme.algorithm == "token":
-        return "anything"
+    if scheme.bearer:
+        return "anything" if scheme.replay_seconds is None else f"anything for {scheme.replay_seconds} s"
     limit = "again after the window" if scheme.replay_seconds is None else f"once ({scheme.replay_seconds} s)"
     return f"{limit}; the rest of the body can be changed" if scheme.partial else limit
 

@@ -10,6 +10,7 @@ import pytest
 from millrace.signatures import PRESETS, Scheme, idempotency_key, verify
 from millrace.signatures.provider_rows import DETAILED
 from millrace.signatures.provider_table import PLAIN
+from millrace.signatures.published_rows import PUBLISHED
 from tests.signatures.cases import NOW, SCHEMES, delivery, secret_of
 from tests.signatures.provider_page import ORACLES, PAGE, page, replay
 
@@ -21,7 +22,7 @@ def test_the_page_is_current() -> None:
 
 
 def test_no_provider_is_there_twice_and_each_has_its_source() -> None:
-    rows = (*DETAILED, *PLAIN)
+    rows = (*DETAILED, *PUBLISHED, *PLAIN)
     assert len({row.name for row in rows}) == len(rows) == len(PRESETS)
     assert [row.name for row in rows if not re.fullmatch(r"https://[^\s|)]+", row.facts.source)] == []
 

@@ -13,10 +13,11 @@ from typing import Any
 from functions.ingress import handler as function
 from millrace.definitions import Definitions
 from millrace.engine.queue import Queue, Runtime
-from millrace.signatures import PRESETS, Headers, Scheme, SecretSource, WebhookRequest
+from millrace.signatures import PRESETS, Headers, PublishedKeys, Scheme, SecretSource, WebhookRequest
 from millrace.signatures.signing import deliver
 from millrace.webhooks import Ingress
 from tests.signatures.cases import secret_of, signer_of
+from tests.signatures.issuers import Makers, published_delivery
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OLD_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
@@ -61,6 +62,7 @@ def _others() -> str:
 
 def open_gate(runtime: Runtime, tenant: str, **more: Any) -> Ingress:
     secrets = SecretSource(runtime.clock, environ=ENVIRONMENT)
+    more.setdefault("keys", PublishedKeys(Makers(), runtime.clock))
     return Ingress(Definitions(endpoints()), runtime, secrets, default_tenant=tenant, **more)
 
 
@@ -84,6 +86,8 @@ def signed(
     """A delivery to a webhook, as its provider would send it."""
     url = f"https://{DOMAIN}{path or f'/hook/{endpoint}'}"
     scheme = scheme_of(endpoint)
+    if scheme.published:
+        return published_delivery(scheme, url, body, now, headers, delivery_id)
     signer = signer_of(scheme, secret)
     return deliver(scheme, signer, url, body, now, headers=headers, delivery_id=delivery_id)
 

@@ -90,7 +90,7 @@ def send_command(
             delivery_id=delivery_id or event.delivery_id,
         )
     except ConfigurationMissing as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(error.problem) from error
     headers = {name: request.headers.one(name) for name in request.headers}
     if dry_run:
         print_json({"url": request.url, "headers": headers, "body": request.body.decode("utf-8", "replace")})

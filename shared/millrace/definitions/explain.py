@@ -81,8 +81,9 @@ def _unsigned(queue: QueueDefinition, webhook: WebhookDefinition) -> Iterator[tu
         yield "not signed", f"anything: the webhook {webhook.name} lets anybody call"
         return
     scheme = scheme_from(settings)
-    if scheme.algorithm == "token":
-        yield "not signed", f"anything: {scheme.name} (webhook {webhook.name}) sends the secret itself"
+    if scheme.bearer:
+        sent = "the secret itself" if scheme.jwt is None else "a token that any delivery could have"
+        yield "not signed", f"anything: {scheme.name} (webhook {webhook.name}) sends {sent}"
     if scheme.partial:
         yield "not signed", f"most of the body: {scheme.name} (webhook {webhook.name}) signs some fields"
     for header, names in unsigned_headers(scheme, readers_of(queue)).items():

@@ -53,10 +53,10 @@ def readers_of(queue: QueueDefinition) -> Iterator[tuple[str, Expression | None]
 def unsigned_headers(scheme: Scheme, found: Iterator[tuple[str, Any]]) -> dict[str, list[str]]:
     """Each header that the scheme does not sign, with the settings that read it.
 
-    None where the secret itself is sent: whoever could change a header could then send anything.
+    None where the proof does not depend on the delivery: whoever could change a header could then send anything.
     """
     unsigned: dict[str, list[str]] = {}
-    if scheme.algorithm == "token":
+    if scheme.bearer:
         return unsigned
     for setting, written in found:
         for header in sorted(headers_read(written) - scheme.signed_headers):

@@ -11,6 +11,7 @@ from millrace.signatures.challenges import ChallengeResponse, challenge, handsha
 from millrace.signatures.errors import ConfigurationMissing, RefusalReason, SecretUnavailable, SignatureInvalid
 from millrace.signatures.keys import Secret
 from millrace.signatures.presets import PRESETS, for_header, generic, preset, scheme_from
+from millrace.signatures.published import PublishedKeys
 from millrace.signatures.request import Headers, WebhookRequest, retained_headers
 from millrace.signatures.scheme import ChallengeKind, Facts, Scheme
 from millrace.signatures.secrets import SecretSource
@@ -23,6 +24,7 @@ __all__ = [
     "ConfigurationMissing",
     "Facts",
     "Headers",
+    "PublishedKeys",
     "RefusalReason",
     "Scheme",
     "Secret",

@@ -6,10 +6,11 @@ import hashlib
 import hmac
 from base64 import b64encode, urlsafe_b64encode
 from typing import Any
+from zlib import crc32
 
 from millrace.signatures.errors import RefusalReason, SignatureInvalid
-from millrace.signatures.request import WebhookRequest
-from millrace.signatures.scheme import Form, Scheme
+from millrace.signatures.request import MAX_HEADER_CHARACTERS, WebhookRequest
+from millrace.signatures.scheme import Form, Scheme, SignaturePlace
 
 _MAX_FORM_FIELDS = 2_000
 #: Adyen's fields of a notification, in the order in which they are signed.
@@ -23,10 +24,21 @@ _ADYEN = (
     "eventCode",
     "success",
 )
+_CONFIRMATION = ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type")
+#: The signed fields of Amazon's envelope in their order, by its type; a subject only where there is one.
+_SNS = {
+    "Notification": ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"),
+    "SubscriptionConfirmation": _CONFIRMATION,
+    "UnsubscribeConfirmation": _CONFIRMATION,
+}
 
 
-def messages(scheme: Scheme, request: WebhookRequest, timestamp: str, delivery_id: str) -> tuple[bytes, ...]:
+def messages(
+    scheme: Scheme, request: WebhookRequest, timestamp: str, delivery_id: str, secret: str = ""
+) -> tuple[bytes, ...]:
     """Every byte string that a right signature of this request may cover: one for each spelling of a signed URL.
+
+    `secret` is what a template with {secret} signs.
 
     Raises SignatureInvalid where the request cannot have been signed at all.
     """
@@ -34,8 +46,13 @@ def messages(scheme: Scheme, request: WebhookRequest, timestamp: str, delivery_i
         return _twilio(request)
     if scheme.form is Form.ADYEN:
         return (_adyen(request),)
+    if scheme.form is Form.SNS:
+        return (_sns(request),)
     urls = (request.url, *request.other_urls) if "{url}" in scheme.template else ("",)
-    return tuple(_filled(scheme, request.body, {"id": delivery_id, "timestamp": timestamp, "url": url}) for url in urls)
+    texts = {"id": delivery_id, "timestamp": timestamp, "secret": secret}
+    if "{crc32}" in scheme.template:
+        texts["crc32"] = str(crc32(request.body))
+    return tuple(_filled(scheme, request.body, {**texts, "url": url}) for url in urls)
 
 
 def _filled(scheme: Scheme, body: bytes, texts: dict[str, str]) -> bytes:
@@ -45,6 +62,22 @@ def _filled(scheme: Scheme, body: bytes, texts: dict[str, str]) -> bytes:
         if name:
             pieces.append(body if name == "body" else encoded(texts[name]))
     return b"".join(pieces)
+
+
+def part(scheme: Scheme, request: WebhookRequest, name: str) -> str:
+    """A header, parameter or field that a proof is made of. Raises SignatureInvalid where it is not there once."""
+    if scheme.place is SignaturePlace.HEADER:
+        return request.headers.one(name)
+    if scheme.place is SignaturePlace.QUERY:
+        found: object = request.parameter(name)
+    else:
+        found = at_path(request.object_document(), name)
+    text = str(found) if isinstance(found, str) or type(found) is int else ""
+    if not text:
+        raise SignatureInvalid(RefusalReason.MISSING_HEADER)
+    if len(text) > MAX_HEADER_CHARACTERS:
+        raise SignatureInvalid(RefusalReason.MALFORMED)
+    return text
 
 
 def digest(scheme: Scheme, key: bytes, message: bytes) -> bytes:
@@ -88,6 +121,18 @@ def _adyen(request: WebhookRequest) -> bytes:
     if any(isinstance(value, dict | list | float | bool) for value in values):
         raise SignatureInvalid(RefusalReason.MALFORMED)
     return encoded(":".join("" if value is None else str(value) for value in values))
+
+
+def _sns(request: WebhookRequest) -> bytes:
+    """The signed fields of Amazon's envelope. What is not text, or of another type, was never signed."""
+    document = request.object_document()
+    names = _SNS.get(str(document.get("Type")))
+    if names is None:
+        raise SignatureInvalid(RefusalReason.MALFORMED)
+    signed = [name for name in names if not (name == "Subject" and document.get(name) is None)]
+    if not all(isinstance(document.get(name), str) for name in signed):
+        raise SignatureInvalid(RefusalReason.MALFORMED)
+    return encoded("".join(f"{name}\n{document[name]}\n" for name in signed))
 
 
 def encoded(text: str) -> bytes:

@@ -4,6 +4,7 @@
     ├── SignatureInvalid          the request is not proven to come from its provider; nothing may be done with it
     └── ConfigurationMissing      no usable secret or a scheme that cannot work: our fault, never the sender's
         └── SecretUnavailable     the place that keeps the secret did not answer; a later try may succeed
+            └── KeysUnavailable   nor did the place where a provider publishes its keys
 
 The text of each is safe to send to anyone. What an operator needs (`reason`, `problem`) is an attribute, meant for
 metrics and logs, and never holds a secret or a signature.
@@ -57,3 +58,7 @@ class SecretUnavailable(ConfigurationMissing):
     """The place that keeps the secret did not answer."""
 
     code = "secret_unavailable"
+
+
+class KeysUnavailable(SecretUnavailable):
+    """A provider's published keys could not be had, so nothing is known about the request."""

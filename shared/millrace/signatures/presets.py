@@ -9,12 +9,13 @@ from typing import Any
 from millrace.signatures.errors import ConfigurationMissing
 from millrace.signatures.provider_rows import DETAILED
 from millrace.signatures.provider_table import PLAIN
+from millrace.signatures.published_rows import PUBLISHED
 from millrace.signatures.scheme import Facts, Layout, Names, Scheme, SignaturePlace, TimestampFormat
 
 #: Tolerance where a definition names a timestamp header and says no more.
 DEFAULT_TOLERANCE_SECONDS = 300
 
-_ROWS = (*DETAILED, *PLAIN)
+_ROWS = (*DETAILED, *PUBLISHED, *PLAIN)
 
 #: Names that say nothing about who signs.
 _ANYBODYS = frozenset({"authorization", "signature", "webhook-signature", "x-hub-signature", "x-signature"})
@@ -53,7 +54,9 @@ def for_header(header: str) -> Scheme | None:
     """
     if header.lower() in _ANYBODYS:
         return None
-    found = [row for row in _ROWS if row.place is SignaturePlace.HEADER and row.algorithm != "token"]
+    found = [
+        row for row in _ROWS if row.place is SignaturePlace.HEADER and row.algorithm not in ("token", "jwt", "rsa")
+    ]
     found = [row for row in found if any(names.signature == header.lower() for names in row.names)]
     return found[0] if len({_proof(row) for row in found}) == 1 else None
 

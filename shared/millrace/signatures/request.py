@@ -29,6 +29,12 @@ _NEVER = (
 )
 
 _MAX_VALUE_CHARACTERS = 1024
+_MAX_ID_CHARACTERS = 256
+
+
+def is_plain(text: str) -> bool:
+    """Short visible ASCII without spaces: what an id or a token may consist of."""
+    return 0 < len(text) <= _MAX_ID_CHARACTERS and text.isascii() and text.isprintable() and " " not in text
 
 
 class Headers:

@@ -12,8 +12,8 @@ from typing import Literal
 
 from millrace.signatures.errors import ConfigurationMissing
 
-#: `token`: the secret itself is sent. The last two are signatures with a key pair.
-Algorithm = Literal["sha1", "sha256", "sha512", "md5", "token", "ed25519", "ecdsa"]
+#: `token`: the secret itself is sent. The last three are signatures with a key pair; `jwt` is what its rules say.
+Algorithm = Literal["sha1", "sha256", "sha512", "md5", "token", "jwt", "ed25519", "ecdsa", "rsa"]
 Encoding = Literal["hex", "hex_upper", "base64", "base64url", "plain"]
 #: How a secret is written: its text is the key, or it is the key in base64 or hex, or a Standard Webhooks secret.
 KeyForm = Literal["text", "base64", "hex", "standard"]
@@ -21,6 +21,8 @@ KeyForm = Literal["text", "base64", "hex", "standard"]
 #: How far ahead of our clock a signed time may be, whatever the tolerance for old ones.
 MAX_AHEAD_SECONDS = 300
 _FIELDS = frozenset({"id", "timestamp", "url", "body"})
+#: Of PayPal: what the secret says, and a checksum of the body, which is no hash.
+_CERTIFIED_FIELDS = _FIELDS | {"secret", "crc32"}
 
 
 class Layout(StrEnum):
@@ -54,6 +56,7 @@ class Form(StrEnum):
     TEMPLATE = "template"
     TWILIO = "twilio"  #: URL and sorted form fields, or URL with the body's hash in it
     ADYEN = "adyen"  #: eight fields of a notification
+    SNS = "sns"  #: the names and values of some fields, a line each
 
 
 class ChallengeKind(StrEnum):
@@ -79,6 +82,31 @@ class Names:
     signature: str
     timestamp: str = ""
     id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Where the certificate lies that a delivery names, and what its address may be: nothing else is ever fetched."""
+
+    name: str  #: of the header, or of the body's field
+    address: str  #: a pattern for the whole of it; a group `region` must be that of the topic
+    algorithm_name: str  #: of the header or field that says how it is signed
+    algorithms: tuple[tuple[str, Literal["sha1", "sha256"]], ...]  #: what that may say, and what it means
+    subject: str = ""  #: how its common name ends
+
+
+@dataclass(frozen=True, slots=True)
+class JwtRules:
+    """What a JSON web token must say. Its algorithm is given here, never by the token."""
+
+    algorithm: Literal["HS256", "RS256", "ES256"]
+    keys: str = ""  #: where its maker publishes them; empty: the secret is the key
+    asked_by_id: bool = False  #: one key at a time, by a POST with the credentials that the secret holds
+    issuers: tuple[str, ...] = ()  #: one of them; none: the provider names none
+    time_claim: str = ""  #: when it was made; `exp` counts as well, wherever it is said
+    body_claim: str = ""  #: holds the hex SHA-256 of the body; empty: whoever has a token can send anything
+    url_claim: str = ""  #: the same of the URL
+    identity: bool = False  #: the secret is `AUDIENCE EMAIL`, and both must be the token's
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +148,17 @@ class Scheme:
     kinds: frozenset[str] = frozenset()  #: what they may say; nothing else makes another event of the same bytes
     id_field: str = ""  #: dotted path of the delivery's id in the signed JSON body
     challenge: ChallengeKind | None = None
+    certificate: Certificate | None = None
+    jwt: JwtRules | None = None
     facts: Facts = Facts()
     parts: tuple[tuple[bytes, str], ...] = field(init=False, repr=False, compare=False)  #: the template, split once
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", _split(self.template))
         fields = [name for _, name in self.parts if name]
-        signs_body = "body" in fields or self.form is not Form.TEMPLATE or self.partial or self.algorithm == "token"
+        signs_body = "body" in fields or self.form is not Form.TEMPLATE or self.partial or self.bearer
         dated = any(names.timestamp for names in self.names) or self.layout is Layout.STAMPED
-        if not set(fields) <= _FIELDS or not signs_body:
+        if not set(fields) <= (_CERTIFIED_FIELDS if self.certificate else _FIELDS) or not signs_body:
             raise ConfigurationMissing(f"scheme {self.name!r}: a template is made of {sorted(_FIELDS)}, with body")
         if dated != ("timestamp" in fields):
             raise ConfigurationMissing(f"scheme {self.name!r}: a timestamp counts only where it is signed")
@@ -148,6 +178,16 @@ class Scheme:
     @property
     def asymmetric(self) -> bool:
         return self.algorithm in ("ed25519", "ecdsa")
+
+    @property
+    def published(self) -> bool:
+        """Verified with keys that the provider publishes; the secret says whose deliveries are meant for us."""
+        return self.certificate is not None or (self.jwt is not None and bool(self.jwt.keys))
+
+    @property
+    def bearer(self) -> bool:
+        """What proves a delivery does not depend on it: whoever has seen one can send anything."""
+        return self.algorithm == "token" or (self.jwt is not None and not self.jwt.body_claim)
 
     @property
     def timed(self) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from millrace.signatures.covered import body_hash_parameter, digest, messages, w
 from millrace.signatures.errors import ConfigurationMissing
 from millrace.signatures.keys import Secret
 from millrace.signatures.request import Headers, WebhookRequest
-from millrace.signatures.scheme import Form, Layout, Scheme, SignaturePlace, TimestampFormat
+from millrace.signatures.scheme import Form, JwtRules, Layout, Scheme, SignaturePlace, TimestampFormat
 
 
 def sign(
@@ -35,6 +36,10 @@ def sign(
     names = scheme.names[0]
     if not keys:
         raise ConfigurationMissing("signing needs a secret")
+    if scheme.published:
+        raise ConfigurationMissing(f"only {scheme.name} can sign as {scheme.name}: have it send a test delivery")
+    if scheme.jwt is not None:
+        return {names.signature: scheme.prefix + _token(scheme.jwt, keys[0], url, body, now_ms)}
     if (scheme.signs_id and not delivery_id) or ("{url}" in scheme.template and not url):
         raise ConfigurationMissing(f"scheme {scheme.name!r} signs the id or the URL of a delivery: give it")
     if scheme.place is not SignaturePlace.HEADER:
@@ -69,7 +74,7 @@ def deliver(
     content_type = given.setdefault("content-type", "application/json")
     if scheme.timestamp_field:
         body = _dated(scheme, body, now_ms)
-    if scheme.place is not SignaturePlace.HEADER:
+    if scheme.place is not SignaturePlace.HEADER and not scheme.published:
         return _deliver_elsewhere(scheme, secrets, url, body, now_ms, given, delivery_id)
     if scheme.form is Form.TWILIO and content_type.startswith("application/json"):
         url = _with_body_hash(url, body)
@@ -122,6 +127,19 @@ def _proof(scheme: Scheme, secret: Secret, message: bytes) -> str:
     if scheme.asymmetric:
         return written(scheme, secret.signs(scheme, message)).decode("ascii")
     return digest(scheme, secret.key(scheme.key), message).decode("utf-8")
+
+
+def _token(rules: JwtRules, secret: Secret, url: str, body: bytes, now_ms: int) -> str:
+    """A JSON web token of this delivery, valid for five minutes."""
+    claims: dict[str, Any] = {"iss": rules.issuers[0]} if rules.issuers else {}
+    if rules.time_claim:
+        claims |= {rules.time_claim: now_ms // 1000, "exp": now_ms // 1000 + 300}
+    hashed = ((rules.body_claim, body), (rules.url_claim, url.encode("utf-8")))
+    claims |= {name: hashlib.sha256(data).hexdigest() for name, data in hashed if name}
+    parts = [json.dumps(part, separators=(",", ":")).encode() for part in ({"alg": "HS256", "typ": "JWT"}, claims)]
+    signed = b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in parts)
+    proof = urlsafe_b64encode(hmac.digest(secret.raw(), signed, "sha256")).rstrip(b"=")
+    return b".".join((signed, proof)).decode("ascii")
 
 
 def _standard(scheme: Scheme, secret: Secret, message: bytes) -> str:

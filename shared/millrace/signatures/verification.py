@@ -13,21 +13,20 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from millrace.signatures.challenges import could_be_crc_token
-from millrace.signatures.covered import at_path, digest, messages, written
+from millrace.signatures.covered import at_path, digest, messages, part, written
 from millrace.signatures.errors import ConfigurationMissing, RefusalReason, SignatureInvalid
 from millrace.signatures.keys import Secret, unbase64, unhex
-from millrace.signatures.request import MAX_HEADER_CHARACTERS, WebhookRequest
-from millrace.signatures.scheme import ChallengeKind, Layout, Names, Scheme, SignaturePlace, TimestampFormat
+from millrace.signatures.published import KeyAddress, PublishedKeys
+from millrace.signatures.request import MAX_HEADER_CHARACTERS, WebhookRequest, is_plain
+from millrace.signatures.scheme import ChallengeKind, Layout, Names, Scheme, TimestampFormat
 from millrace.signatures.secrets import SecretSource
+from millrace.signatures.timestamps import clock_reading, demand_near
 
 _MAX_SIGNATURES = 16
-_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,18}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
-_MAX_ID_CHARACTERS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +54,62 @@ class _Claim:
     delivery_id: str
 
 
-def verify(scheme: Scheme, request: WebhookRequest, secrets: Sequence[Secret], now_ms: int) -> Verified:
+def verify(
+    scheme: Scheme,
+    request: WebhookRequest,
+    secrets: Sequence[Secret],
+    now_ms: int,
+    keys: PublishedKeys | None = None,
+) -> Verified:
     """Prove that a request was signed with one of these secrets, at about this time.
 
     Raises SignatureInvalid with a `reason` for every request that does not prove it, and nothing else for any
-    request. Raises ConfigurationMissing where no secret is given, none is live, or one has the wrong form.
-    Costs one HMAC of the body for each secret.
+    request. Raises ConfigurationMissing where no secret is given, none is live, or one has the wrong form, and
+    KeysUnavailable where the provider's published keys cannot be had. Costs one HMAC of the body for each secret.
     """
     if not any(secret.live(now_ms) for secret in secrets):
         raise ConfigurationMissing(f"no live secret among {[secret.name for secret in secrets]}")
+    if scheme.jwt is not None or scheme.certificate is not None:
+        return _proven(scheme, request, secrets, now_ms, keys)
     claim = _read(scheme, request)
-    signed_at = _clock_reading(scheme.clock, claim.timestamp) if claim.timestamp else None
+    signed_at = clock_reading(scheme.clock, claim.timestamp) if claim.timestamp else None
     if signed_at is not None:
-        _demand_near(scheme, signed_at, now_ms)
+        demand_near(scheme, signed_at, now_ms)
     if scheme.challenge is ChallengeKind.X and could_be_crc_token(request.body):
         raise SignatureInvalid(RefusalReason.MALFORMED)
     covered = messages(scheme, request, claim.timestamp, claim.delivery_id)
     secret, message = _matching(scheme, claim, covered, secrets, now_ms)
     if scheme.timestamp_field:
         signed_at = _body_clock(scheme, request)
-        _demand_near(scheme, signed_at, now_ms)
-    delivery_id, signed = _delivery(scheme, request, claim)
+        demand_near(scheme, signed_at, now_ms)
+    delivery_id, signed = _delivery(scheme, request, claim.delivery_id)
     content = request.body if claim.timestamp else message
     return Verified(secret, signed_at, delivery_id, signed, hashlib.sha256(content).hexdigest())
+
+
+def _proven(
+    scheme: Scheme, request: WebhookRequest, secrets: Sequence[Secret], now_ms: int, keys: PublishedKeys | None
+) -> Verified:
+    """Prove a request by a token or a certificate; what they need is imported only here."""
+    if keys is None:
+        keys = PublishedKeys(_no_keys, lambda: now_ms)
+    if scheme.jwt is not None:
+        from millrace.signatures.tokens import proven_by_token
+
+        proof = proven_by_token(scheme, scheme.jwt, request, secrets, now_ms, keys)
+    else:
+        from millrace.signatures.certified import certified
+
+        proof = certified(scheme, request, secrets, now_ms, keys)
+    delivery_id, signed = proof.delivery_id, proof.delivery_id is not None
+    if delivery_id is None:
+        delivery_id, signed = _delivery(scheme, request, "")
+    content = hashlib.sha256(proof.content).hexdigest()
+    return Verified(proof.secret, proof.signed_at_ms, delivery_id, signed, content)
+
+
+def _no_keys(address: KeyAddress) -> bytes | None:
+    raise ConfigurationMissing(f"{address.url}: published keys cannot be fetched here")
 
 
 def _matching(
@@ -117,9 +149,9 @@ def _read(scheme: Scheme, request: WebhookRequest) -> _Claim:
     names = next((names for names in scheme.names if _sent(names, request)), scheme.names[0])
     stamp, items = _split(scheme, _signature_text(scheme, request, names))
     if names.timestamp:
-        stamp = _part(scheme, request, names.timestamp)
-    delivery_id = _part(scheme, request, names.id) if scheme.signs_id else ""
-    if scheme.signs_id and not _plain(delivery_id):
+        stamp = part(scheme, request, names.timestamp)
+    delivery_id = part(scheme, request, names.id) if scheme.signs_id else ""
+    if scheme.signs_id and not is_plain(delivery_id):
         raise SignatureInvalid(RefusalReason.MALFORMED)
     prefix = "v1," if scheme.layout is Layout.SPACES else scheme.prefix
     claimed = tuple(_bytes(item.removeprefix(prefix)) for item in items if item.startswith(prefix))
@@ -133,23 +165,7 @@ def _signature_text(scheme: Scheme, request: WebhookRequest, names: Names) -> st
     values = request.headers.all(names.signature)
     if scheme.layout is Layout.COMMAS and values and sum(map(len, values)) <= MAX_HEADER_CHARACTERS:
         return ",".join(values) or request.headers.one(names.signature)
-    return _part(scheme, request, names.signature)
-
-
-def _part(scheme: Scheme, request: WebhookRequest, name: str) -> str:
-    """A header, parameter or field that a proof is made of. Raises SignatureInvalid where it is not there once."""
-    if scheme.place is SignaturePlace.HEADER:
-        return request.headers.one(name)
-    if scheme.place is SignaturePlace.QUERY:
-        found: object = request.parameter(name)
-    else:
-        found = at_path(request.object_document(), name)
-    text = str(found) if isinstance(found, str) or type(found) is int else ""
-    if not text:
-        raise SignatureInvalid(RefusalReason.MISSING_HEADER)
-    if len(text) > MAX_HEADER_CHARACTERS:
-        raise SignatureInvalid(RefusalReason.MALFORMED)
-    return text
+    return part(scheme, request, names.signature)
 
 
 def _sent(names: Names, request: WebhookRequest) -> bool:
@@ -177,35 +193,6 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _plain(text: str) -> bool:
-    """Short visible ASCII without spaces: what an id or a token may consist of."""
-    return 0 < len(text) <= _MAX_ID_CHARACTERS and text.isascii() and text.isprintable() and " " not in text
-
-
-def _clock_reading(clock: TimestampFormat, text: str) -> int:
-    """A timestamp header in milliseconds; digits that int() would also take from other scripts are refused."""
-    if clock is TimestampFormat.RFC3339:
-        return _rfc3339(text)
-    if not (text.isascii() and text.isdigit() and len(text) <= 16):
-        raise SignatureInvalid(RefusalReason.MALFORMED)
-    return int(text) * (1000 if clock is TimestampFormat.SECONDS else 1)
-
-
-def _rfc3339(text: str) -> int:
-    from datetime import datetime
-
-    shape = _RFC3339.fullmatch(text)
-    if shape is None:
-        raise SignatureInvalid(RefusalReason.MALFORMED)
-    whole, digits, zone = shape.groups()
-    try:
-        # Nanoseconds are cut to the microseconds that datetime reads.
-        read = datetime.fromisoformat(f"{whole}.{digits or '0':0<6.6}{'+00:00' if zone == 'Z' else zone}")
-    except ValueError:
-        raise SignatureInvalid(RefusalReason.MALFORMED) from None
-    return int(read.timestamp() * 1000)
-
-
 def _body_clock(scheme: Scheme, request: WebhookRequest) -> int:
     stamp = request.object_document().get(scheme.timestamp_field)
     if type(stamp) is not int:
@@ -213,29 +200,27 @@ def _body_clock(scheme: Scheme, request: WebhookRequest) -> int:
     return stamp if scheme.clock is TimestampFormat.MILLISECONDS else stamp * 1000
 
 
-def _demand_near(scheme: Scheme, signed_at_ms: int, now_ms: int) -> None:
-    """Too old could be a replay; too new would be one that can be replayed for longer."""
-    oldest, newest = now_ms - (scheme.tolerance_seconds or 0) * 1000, now_ms + scheme.ahead_seconds * 1000
-    if not oldest <= signed_at_ms <= newest:
-        raise SignatureInvalid(RefusalReason.TIMESTAMP_OUTSIDE_TOLERANCE)
-
-
-def _delivery(scheme: Scheme, request: WebhookRequest, claim: _Claim) -> tuple[str | None, bool]:
+def _delivery(scheme: Scheme, request: WebhookRequest, signed_id: str) -> tuple[str | None, bool]:
     """The provider's id of this delivery, and whether the signature covers it."""
-    if claim.delivery_id:
-        return claim.delivery_id, True
+    if signed_id:
+        return signed_id, True
     if scheme.id_field:
         found = at_path(request.object_document(), scheme.id_field)
         text = str(found) if isinstance(found, str) or type(found) is int else ""
-        return (text, True) if _plain(text) else (None, False)
+        return (text, True) if is_plain(text) else (None, False)
     sent = [request.headers.all(name) for name in scheme.id_headers]
-    if sent and all(len(values) == 1 and _plain(values[0]) for values in sent):
+    if sent and all(len(values) == 1 and is_plain(values[0]) for values in sent):
         return ":".join(values[0] for values in sent), False
     return None, False
 
 
 def authenticate(
-    scheme: Scheme, request: WebhookRequest, source: SecretSource, references: Sequence[str], now_ms: int
+    scheme: Scheme,
+    request: WebhookRequest,
+    source: SecretSource,
+    references: Sequence[str],
+    now_ms: int,
+    keys: PublishedKeys | None = None,
 ) -> Verified:
     """Verify with the secrets behind these references; where none fits, once more if they turn out to be newer.
 
@@ -244,12 +229,12 @@ def authenticate(
     """
     secrets = source.resolve(references)
     try:
-        return verify(scheme, request, secrets, now_ms)
+        return verify(scheme, request, secrets, now_ms, keys)
     except (SignatureInvalid, ConfigurationMissing) as refused:
         may_be_rotation = not isinstance(refused, SignatureInvalid) or refused.reason.may_be_rotation
         if not (may_be_rotation and source.refresh(references)):
             raise
-    return verify(scheme, request, source.resolve(references), now_ms)
+    return verify(scheme, request, source.resolve(references), now_ms, keys)
 
 
 def idempotency_key(scheme: Scheme, request: WebhookRequest, verified: Verified) -> str:

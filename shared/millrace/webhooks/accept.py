@@ -19,6 +19,7 @@ from millrace.http.problems import MethodNotAllowed
 from millrace.model.message import Draft
 from millrace.signatures import (
     ChallengeResponse,
+    PublishedKeys,
     SecretSource,
     SignatureInvalid,
     Verified,
@@ -72,7 +73,7 @@ def accept(
     now = ingress.runtime.clock()
     if request.method != "POST" and not endpoint.sent_by_get(request):
         return IngressResult(IngressOutcome.ANSWERED, answer=answer_question(endpoint, request, ingress.secrets, now))
-    proof = authenticate_webhook(endpoint, request, ingress.secrets, now)
+    proof = authenticate_webhook(endpoint, request, ingress.secrets, now, ingress.keys)
     secret = proof.secret_name if proof else ""
     if answer := signed_question(endpoint, request, proof):
         return IngressResult(IngressOutcome.ANSWERED, answer=answer, secret=secret)
@@ -173,13 +174,17 @@ def answer_question(
 
 
 def authenticate_webhook(
-    endpoint: WebhookEndpoint, request: WebhookRequest, secrets: SecretSource, now: int
+    endpoint: WebhookEndpoint,
+    request: WebhookRequest,
+    secrets: SecretSource,
+    now: int,
+    keys: PublishedKeys | None = None,
 ) -> Verified | None:
     """The proof that the provider sent this; None where the definition lets anybody call."""
     if endpoint.scheme is None:
         return None
     references = endpoint.webhook.secrets_at(datetime.fromtimestamp(now / 1000, UTC))
-    return authenticate(endpoint.scheme, request, secrets, references, now)
+    return authenticate(endpoint.scheme, request, secrets, references, now, keys)
 
 
 def signed_question(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from millrace.engine.queue import Runtime
 from millrace.model.errors import BodyTooLarge, MillraceError, NotFound
 from millrace.model.queue_spec import DEFAULT_TENANT, HOOK_PREFIX, MAX_BODY_BYTES
-from millrace.signatures import Headers, Scheme, SecretSource, WebhookRequest, scheme_from
+from millrace.signatures import Headers, PublishedKeys, Scheme, SecretSource, WebhookRequest, scheme_from
 from millrace.signatures.request import FORM_TYPE
 from millrace.signatures.scheme import Form
 
@@ -98,6 +98,7 @@ class Ingress:
     secrets: SecretSource
     default_tenant: str = DEFAULT_TENANT
     run_command: RunCommand | None = None
+    keys: PublishedKeys | None = None  #: of providers; None: their deliveries are refused
     noted: dict[str, WebhookProblem] = field(default_factory=dict, init=False, repr=False)  #: by this process
     _endpoints: dict[tuple[str, str], WebhookEndpoint] = field(default_factory=dict, init=False, repr=False)
 
