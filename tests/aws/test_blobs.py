@@ -19,10 +19,10 @@ from tests.conftest import Clock
 from tests.webhooks.gate import Gate, open_gate
 
 
-def test_body_of_five_megabytes_goes_to_the_bucket_and_comes_back_whole(
+def test_body_of_several_megabytes_goes_to_the_bucket_and_comes_back_whole(
     clock: Clock, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    body = random.Random(5).randbytes(5_000_000)
+    body = random.Random(5).randbytes(4_500_000)
     with mock_aws():
         where: Any = {"LocationConstraint": "eu-west-1"}
         boto3.client("s3").create_bucket(Bucket="bodies", CreateBucketConfiguration=where)

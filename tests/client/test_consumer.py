@@ -12,6 +12,9 @@ import pytest
 
 from millrace import Context
 from millrace.client import Client, Consumer, Delivery, Hooks
+from millrace.engine.enqueue import enqueue
+from millrace.model.message import Draft
+from millrace.pull.service import PullService
 from tests.client.conftest import Wire
 from tests.pull.virtual_time import PATIENCE, VirtualTime
 
@@ -260,14 +263,14 @@ def test_a_run_that_asks_for_more_time_gets_it_and_stays_held(make: Make, client
 
 
 def test_a_message_whose_input_cannot_be_fetched_is_given_back_uncharged(
-    make: Make, client: Client, wire: Wire, time: VirtualTime
+    make: Make, client: Client, service: PullService, wire: Wire, time: VirtualTime
 ) -> None:
     def before(request: httpx.Request) -> httpx.Response | None:
         return httpx.Response(403) if request.url.path.endswith("/body") else None
 
     consumer = make(concurrency=1)
     consumer.handle("Jobs", wait_ms=0)(lambda _given: pytest.fail("was started"))
-    client.enqueue("Jobs", b"\x00" * 5_000_000)
+    enqueue(service.queue(wire.tenant, "Jobs"), Draft(b"\x00" * 5_000_000))
     wire.before = before
     consumer.start()
     time.settle(2)

@@ -15,6 +15,8 @@ from millrace.client import (
     NewMessage,
     ResourceNotFound,
 )
+from millrace.engine.enqueue import enqueue
+from millrace.model.message import Draft
 from millrace.model.queue_state import BreakerState
 from millrace.pull.service import PullService
 from tests.client.conftest import Pauses, Wire
@@ -49,9 +51,9 @@ def test_giving_back_twice_for_want_of_an_answer_is_no_error(client: Client, wir
     assert job.finished
 
 
-def test_large_bodies_are_fetched_part_by_part(client: Client) -> None:
+def test_large_bodies_are_fetched_part_by_part(client: Client, service: PullService, wire: Wire) -> None:
     data = bytes(range(256)) * 20_000
-    receipt = client.enqueue("Jobs", data)
+    receipt = enqueue(service.queue(wire.tenant, "Jobs"), Draft(data))
     (job,) = client.dequeue("Jobs")
     assert job.message.body is None
     with pytest.raises(ValueError, match="read_body"):

@@ -65,7 +65,8 @@ def test_a_message_without_a_value_for_the_mapping_is_a_dead_letter_and_not_hand
 
 def test_an_input_too_large_for_an_answer_is_downloaded_under_its_claim(call: Caller, clock: Clock) -> None:
     text = "\u00e4" * 1_200_000  # six characters each, as Lambda encodes an answer
-    call.enqueue({"text": text, "more": {"n": 1}}, "Notes")
+    body = json.dumps({"text": text, "more": {"n": 1}}, ensure_ascii=False).encode()
+    call("POST", f"{NOTES}/messages/raw", content=body, headers={"content-type": "application/json"})
     (held,) = call.dequeue("Notes", with_input=True)
     assert (held["input_omitted"], "input" in held) == (True, False)
     headers = {"x-millrace-claim": held["claim"]}

@@ -88,9 +88,9 @@ def test_a_body_opens_to_consumers_and_to_readers(call: Caller) -> None:
     assert found == {"consume": 200, "read": 200, "enqueue": 403}
 
 
-def test_large_bodies_are_left_out_and_fetched_in_parts(call: Caller) -> None:
+def test_large_bodies_are_left_out_and_fetched_in_parts(call: Caller, service: PullService) -> None:
     data = b"x" * (MAX_PART + 1024 * 1024)
-    call("POST", f"{JOBS}/messages/raw", content=data, headers={"content-type": "text/plain"})
+    enqueue(service.queue(call.tenant, "Jobs"), Draft(data, content_type="text/plain"))
     (held,) = call.dequeue()
     assert held["body_omitted"]
     assert held["size"] == len(data)
