@@ -12,11 +12,12 @@ from millrace.model.message import DeadLetterReason
 from millrace.model.queue_spec import DEFAULT_TENANT
 from millrace.spark.rows import MESSAGE_FIELDS
 from millrace.spark.sources import FILES, Format
+from millrace.spark.time_machine import ReplayOf
 
 ACTIONS = {
     "enqueue": "every row of a source becomes a message, once",
     "derive": "a folder of markdown work items is the truth; enqueue what became ready",
-    "replay": "enqueue dead letters again, once for each run",
+    "replay": "enqueue dead letters, or messages of any time (--of), again, once for each run",
     "reconcile": "say of every row of a source where its message is",
     "lake": "keep Parquet of every message and how it ended, from exports to S3 or the tables",
 }
@@ -73,6 +74,15 @@ def parser_for() -> argparse.ArgumentParser:
     dead_letters.add_argument("--reason", choices=[reason.value for reason in DeadLetterReason])
     dead_letters.add_argument("--error-text", default="", help="a part of the error, in any case")
     dead_letters.add_argument("--only-project")
+    dead_letters.add_argument(
+        "--of",
+        choices=[kind.value for kind in ReplayOf],
+        help=("replay messages by how they ended, from the tables, exports (--source) or the lake (--lake)"),
+    )
+    dead_letters.add_argument("--received-from", type=_moment, help="RFC 3339; with --of")
+    dead_letters.add_argument("--received-before", type=_moment, help="RFC 3339; with --of")
+    dead_letters.add_argument("--where", help="Spark SQL over the messages' columns; with --of")
+    dead_letters.add_argument("--to", help="another queue that takes them; with --of")
     dead_letters.add_argument("--dry-run", **_SWITCH, help="only show what would be replayed")
     lake = parser.add_argument_group("lake")
     lake.add_argument("--lake", help="the folder that holds it: s3://bucket/lake; reconcile looks there too")
@@ -95,13 +105,30 @@ def read_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) ->
         parser.error(f"--{named[0]} is not for {given.action}, which reads files")
     if given.action not in ("replay", "lake") and not named:
         parser.error(f"--source is missing: {given.action} reads one" + (" (or --table, --sql)" * (len(allowed) > 1)))
-    if given.lake and given.action not in ("lake", "reconcile"):
+    if given.lake and given.action not in ("lake", "reconcile", "replay"):
         parser.error(f"--lake is not for {given.action}")
+    if given.action == "replay":
+        _check_replay(parser, given)
     if given.tasks is not None and given.tasks < 1:
         parser.error("--tasks: 1 or more")
     if given.dry_run and given.action != "replay":
         parser.error(f"--dry-run is for replay: {given.action} would write")
     return given
+
+
+#: Which options of a replay go by failures, and which by messages.
+_BY_FAILURE = ("failed_from", "failed_before", "reason", "error_text", "only_project")
+_BY_MESSAGE = ("received_from", "received_before", "where", "to", "lake")
+
+
+def _check_replay(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+    """Dead letters go by their failures; messages (`--of`) by their arrival and whatever --where says."""
+    wrong = [name for name in (_BY_FAILURE if given.of else _BY_MESSAGE) if getattr(given, name)]
+    if wrong:
+        option = f"--{wrong[0].replace('_', '-')}"
+        parser.error(f"{option} is not for --of: use --where" if given.of else f"{option} needs --of")
+    if given.lake and given.source:
+        parser.error("--lake and --source: one of them")
 
 
 def _switch(text: str) -> bool:

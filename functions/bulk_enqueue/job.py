@@ -26,12 +26,13 @@ from millrace.spark.connection import TableConnection, connect
 from millrace.spark.data.exports import find_exports
 from millrace.spark.data.lake import count_by_status, merge_into_lake, read_lake, register_table
 from millrace.spark.data.lake_files import lake_folder
-from millrace.spark.data.read import exported_facts, scanned_facts
+from millrace.spark.data.read import exported_facts, read, scanned_facts
 from millrace.spark.data.scans import TableScan
 from millrace.spark.report import Report, keep_summary
 from millrace.spark.rows import MESSAGE_FIELDS
 from millrace.spark.run_settings import definitions_of
 from millrace.spark.sources import Format, RowSource
+from millrace.spark.time_machine import FOREVER, Chosen, ReplayOf, replay_messages
 from millrace.spark.writer import Writing
 
 #: Exit codes: everything ended well; rows failed (or, with --strict, were rejected); the job could not be done.
@@ -74,9 +75,37 @@ def perform(spark: SparkSession, given: argparse.Namespace) -> Report:
             return reconcile_source(job, _source(given), lake)
         case "derive":
             return derive_queue(job, given.source)
+        case "replay" if given.of:
+            return _replay_messages(job, given)
         case _:
             now = system_clock()
             return replay_dead_letters(job, _filter(given), given.source, dry_run=given.dry_run, now=now)
+
+
+def _replay_messages(job: BulkRun, given: argparse.Namespace) -> Report:
+    """The time machine: messages of any time, from the lake, exports or the tables."""
+    chosen = Chosen(
+        ReplayOf(given.of),
+        given.to or given.queue,
+        given.where or "",
+        _millis(given.received_from) if given.received_from else 0,
+        _millis(given.received_before) if given.received_before else FOREVER,
+        from_past=bool(given.lake or given.source),
+    )
+    if given.lake:
+        messages = read_lake(lake_folder(job.spark, given.lake))
+    else:
+        messages = read(
+            job.spark,
+            connection=job.connection,
+            export=given.source,
+            queue=given.queue,
+            tenant=given.tenant,
+            units_per_s=given.units_per_second,
+            received_from=chosen.received_from,
+            received_before=chosen.received_before,
+        )
+    return replay_messages(job, messages, chosen, dry_run=given.dry_run, now=system_clock())
 
 
 def _keep_lake(spark: SparkSession, given: argparse.Namespace) -> Report:

@@ -25,6 +25,7 @@ from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from tests.conftest import Bench, Clock
+from tests.spark.data.world import World
 from tests.spark.task import Task
 
 #: Spark 3.5 has no data sources in Python: nothing of these files can be imported there.
@@ -61,6 +62,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def world(engine_client: Any, engine_url: str, definitions: bytes, tmp_path: Path, clock: Clock) -> World:
+    return World(engine_client, engine_url, definitions, tmp_path, clock)
 
 
 @dataclass(frozen=True)

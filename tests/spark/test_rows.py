@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -48,7 +49,7 @@ rows_of_any_kind = st.builds(
     raw=st.binary(max_size=9),
     filtered=st.booleans(),
     copies=st.lists(st.builds(Copy, positions, st.binary(max_size=9)), max_size=3).map(tuple),
-)
+).map(lambda row: replace(row, draft=replace(row.draft, once=bool(row.system_key))))
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)

@@ -118,6 +118,14 @@ def replay_key(dead_letter: DeadLetter, job: str) -> str:
     return f"{RESERVED}replay{RESERVED}{dead_letter.sk}{RESERVED}{job}"
 
 
+def message_replay_key(message_id: str, received_at: int, dead_letter: str, job: str) -> str:
+    """The idempotency key of a message's replay by one job: a dead letter's own where it died (`dead_letter`), else one
+    of this acceptance of its id.
+    """
+    ended = dead_letter or f"done{RESERVED}{received_at:013d}#{message_id}"
+    return f"{RESERVED}replay{RESERVED}{ended}{RESERVED}{job}"
+
+
 def purge_dead_letter(queue: Queue, dead_letter_id: str) -> None:
     """Forget a dead letter for good."""
     if not delete_dead_letter(queue, get_dead_letter(queue, dead_letter_id)):

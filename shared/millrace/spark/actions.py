@@ -106,7 +106,7 @@ def _enqueue(job: BulkRun, rows: DataFrame, shape: Shape, source: RowSource | No
     return _write(job, "enqueue", outcomes, watch, source=source)
 
 
-def _write_shaped(
+def write_shaped(
     job: BulkRun,
     action: str,
     shaped: DataFrame,
@@ -114,6 +114,7 @@ def _write_shaped(
     tasks: int,
     details: dict[str, Any] | None = None,
 ) -> Report:
+    """Write rows that are shaped already, keep the report, sum it up."""
     watch = RunWatch(job.spark)
     outcomes = write_rows(shaped, replace(plan, channel=watch.channel), tasks, watch.finished)
     return _write(job, action, outcomes, watch, details=details)
@@ -151,7 +152,7 @@ def replay_dead_letters(job: BulkRun, only: DeadLetterFilter, export: str | None
     if dry_run:
         return _preview(job, shaped)
     tasks = task_count(lines, job.tasks)
-    return _write_shaped(job, "replay", shaped, job.plan(job.shape(), replays=True), tasks)
+    return write_shaped(job, "replay", shaped, job.plan(job.shape(), replays=True), tasks)
 
 
 def _table_lines(job: BulkRun, replay: Replay) -> DataFrame:
@@ -254,7 +255,7 @@ def derive_queue(job: BulkRun, folder: str) -> Report:
         rejected = candidates.where("reason is not null")
         queued = {row["status"]: row["count"] for row in found.groupBy("status").count().collect()}
         details = _derived(job, states, queued)
-        return _write_shaped(job, "derive", fresh.unionByName(rejected), job.plan(job.shape()), tasks, details)
+        return write_shaped(job, "derive", fresh.unionByName(rejected), job.plan(job.shape()), tasks, details)
     finally:
         for kept in (found, candidates, states, read):
             kept.unpersist()

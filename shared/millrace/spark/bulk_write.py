@@ -23,7 +23,7 @@ from millrace.definitions import load
 from millrace.model.queue_spec import Ordering
 from millrace.spark.adaptive_throttle import AdaptiveThrottle, Spending
 from millrace.spark.connection import TableConnection, connect
-from millrace.spark.dead_letters import mark_replayed, with_body
+from millrace.spark.dead_letters import mark_dead_letter, mark_replayed, with_body
 from millrace.spark.progress_channel import Channel, ProgressSender, RunCounts
 from millrace.spark.row_mapping import CONTENT, NO_NAME, Shape, fold_batches, name_batches, shape_batches
 from millrace.spark.rows import COPY, NAME, POSITION, READ, REPORTED, SHAPED, Row, report, unpack
@@ -64,6 +64,7 @@ class WritePlan:
     rows_per_s: float | None = None  #: rows of the whole run
 
     replays: bool = False  #: the rows are dead letters
+    replayed_queue: str = ""  #: the rows are messages of this queue; those that died are marked there
     channel: Channel | None = None  #: where tasks say how far they are
 
     @property
@@ -186,7 +187,8 @@ def _write(plan: WritePlan, progress: Accumulator[RunCounts] | None, rows: Itera
     line = connect(plan.connection)
     throttle = line.client.throttle = AdaptiveThrottle(plan.units_per_s)
     spec = load(plan.shape.definitions).queue(plan.shape.queue).spec
-    prepare, settled = (with_body, mark_replayed) if plan.replays else (None, None)
+    mark = partial(mark_dead_letter, plan.replayed_queue) if plan.replayed_queue else None
+    prepare, settled = (with_body, mark_replayed) if plan.replays else (None, mark)
     writer = Writer(line.runtime, spec, plan.writing, prepare=prepare, settled=settled)
     counted: RunCounts = {"bytes": 0.0}
     context = TaskContext.get()

@@ -103,7 +103,7 @@ def with_body(queue: Queue, row: Row) -> Row:
     """The row of a dead letter with its body, fit to be written. Raises StoreUnavailable or BodyLost."""
     dead_letter = exported_dead_letter(row.dead_letter)
     draft = replay_draft(queue, dead_letter, queue.runtime.bodies.read(dead_letter.message))
-    return replace(row, draft=replace(draft, run=row.draft.run))
+    return replace(row, draft=replace(draft, run=row.draft.run, once=True))
 
 
 def mark_replayed(queue: Queue, row: Row) -> None:
@@ -113,6 +113,19 @@ def mark_replayed(queue: Queue, row: Row) -> None:
     )
     with suppress(StoreUnavailable):
         note_replay(queue, replayed)
+
+
+def mark_dead_letter(source: str, queue: Queue, row: Row) -> None:
+    """The same for a message of the queue `source` that died and is replayed by its dead letter's id alone: where it is
+    there still.
+    """
+    if not row.dead_letter:
+        return
+    of = queue.runtime.queue(queue.tenant, replace(queue.spec, name=source))
+    with suppress(StoreUnavailable):
+        found = of.store.get_dead_letter(of.tenant, source, row.dead_letter)
+        if found is not None and found.replay_job != row.draft.run:
+            note_replay(of, replace(found, replayed_at=of.now(), replayed_as=row.id, replay_job=row.draft.run))
 
 
 def export_line(dead_letter: DeadLetter) -> str:

@@ -62,6 +62,9 @@ class Report:
         lines += table([(name, f"{count:,}") for name, count in self.counts.items()] + [("rows", f"{self.rows:,}")])
         if self.reasons:
             lines += ["", *table([(f"{rows:,}", outcome, reason) for outcome, reason, rows in self.reasons])]
+        if samples := self.details.get("samples"):
+            names = list(dict.fromkeys(name for sample in samples for name in sample))
+            lines += ["", *table([names, *([sample.get(name, "") for name in names] for sample in samples)])]
         if self.spent:
             lines += ["", self._spending()]
         if self.rejects:

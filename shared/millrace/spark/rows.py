@@ -149,7 +149,13 @@ def unpack(batch: pa.RecordBatch, run: str) -> list[Row]:
     of_drafts = _unpacked(batch, _OF_DRAFT, _DRAFT_DEFAULTS)
     copies = batch.column("copies").to_pylist()
     return [
-        Row(Position(*place), draft=Draft(**of_draft, run=run), copies=tuple(map(_copy, later)), **of_row)
+        # A system key names the run: it is never used again.
+        Row(
+            Position(*place),
+            draft=Draft(**of_draft, run=run, once=bool(of_row["system_key"])),
+            copies=tuple(map(_copy, later)),
+            **of_row,
+        )
         for place, of_row, of_draft, later in zip(places, of_rows, of_drafts, copies, strict=True)
     ]
 

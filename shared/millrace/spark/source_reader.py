@@ -54,8 +54,9 @@ def narrowed(plan: ReadPlan, filter_: Any) -> ReadPlan:
         case ("tenant" | "queue",), "EqualTo":
             return _of_queue(plan, column[0], value)
         case ("received_at",), _ if plan.what != "audit_events":
-            since, before = _span(kind, value, plan.reading.received_from, plan.reading.received_before)
-            return replace(plan, reading=replace(plan.reading, received_from=since, received_before=before))
+            deriving = plan.reading.deriving
+            only = replace(deriving, received=_span(kind, value, *deriving.received))
+            return replace(plan, reading=replace(plan.reading, deriving=only))
         case ("ended_at",), _ if plan.what == "dead_letters":
             return replace(plan, failed=_span(kind, value, *plan.failed))
     return plan

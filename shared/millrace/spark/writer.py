@@ -213,7 +213,7 @@ class Writer:
         try:
             now = queue.now()
             if rows[0].filtered:
-                answers = record_all_filtered(queue, [row.checked or check(queue, row.draft, now) for row in rows])
+                answers = record_all_filtered(queue, [_checked_filtered(queue, row, now) for row in rows])
             else:
                 answers = enqueue_checked(queue, [_checked(queue, row, now) for row in rows], now)
         except StoreUnavailable as error:
@@ -285,6 +285,10 @@ def _checked(queue: Queue, row: Row, now: int) -> Checked | MillraceError:
         return check(queue, row.draft, now, system_key=row.system_key)
     except MillraceError as error:
         return error
+
+
+def _checked_filtered(queue: Queue, row: Row, now: int) -> Checked:
+    return row.checked or check(queue, row.draft, now, system_key=row.system_key)
 
 
 def _conflict(row: Row, copy: Copy | None = None) -> Reported:

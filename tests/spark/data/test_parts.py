@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from millrace.engine.status import locate_all
-from millrace.spark.data import parts
+from millrace.spark.data import message_rows
 from millrace.spark.data.facts import NoExportLine
 from millrace.spark.data.lives import Views
 from millrace.spark.data.message_rows import Deriving, read_message_body
@@ -65,8 +65,9 @@ def test_bodies_of_what_nobody_asked_for_are_not_fetched(world: World) -> None:
     old = world.send()
     world.forward(60)
     new = world.send()
-    only = replace(reading(world), received_from=world.clock.now)
-    with patch.object(parts, "read_message_body", side_effect=read_message_body) as fetched:
+    late = replace(reading(world).deriving, received=(world.clock.now, 2**62))
+    only = replace(reading(world), deriving=late)
+    with patch.object(message_rows, "read_message_body", side_effect=read_message_body) as fetched:
         found = [life.message.id for life in read_lives(only, Segment(world.names.queue, 0, 1))]
     assert found == [new.id]
     assert [call.args[1].id for call in fetched.call_args_list] == [new.id]

@@ -56,6 +56,15 @@ class Deriving:
     tenant: str | None = None
     queue: str | None = None
     bodies: bool = True
+    received: tuple[int, int] = (0, 2**62)  #: from, before (milliseconds)
+
+    def wants(self, message: Message) -> bool:
+        of_queue = self.tenant in (None, message.tenant) and self.queue in (None, message.queue)
+        return of_queue and self.received[0] <= message.received_at < self.received[1]
+
+    def read_body(self, message: Message) -> bytes:
+        """A body; none of what nobody asked for. Raises as `read_message_body`."""
+        return read_message_body(self, message) if self.wants(message) else b""
 
 
 def lives_by_id(facts: DataFrame, deriving: Deriving, kept: DataFrame | None = None) -> DataFrame:
@@ -82,11 +91,7 @@ def _derive(deriving: Deriving, batches: Iterable[pa.RecordBatch]) -> Iterator[p
                 rows.append({"message_id": given["id"], "erased_at": found.erased_at})
             if found.loose:
                 rows.append({"message_id": given["id"], "facts": written_facts(found.loose)})
-            rows += [
-                life_row(life)
-                for life in found.lives
-                if deriving.tenant in (None, life.message.tenant) and deriving.queue in (None, life.message.queue)
-            ]
+            rows += [life_row(life) for life in found.lives if deriving.wants(life.message)]
         yield pack_lives(rows)
 
 
@@ -97,7 +102,7 @@ def pack_lives(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 def _lives(deriving: Deriving, given: dict[str, Any]) -> Lives:
     facts = [fact_of_row(*(row[name] for name in FACTS.names)) for row in given["facts"] or ()]
     kept = [Kept(row["facts"], row["body"], bool(row["body_lost"]), row["loose"]) for row in given["kept"] or ()]
-    read = partial(read_message_body, deriving) if deriving.bodies else None
+    read = deriving.read_body if deriving.bodies else None
     return lives_of(given["id"], facts, deriving.views, kept=kept, erased_at=given["erased_at"] or 0, read=read)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from zlib import crc32
 
@@ -19,7 +18,6 @@ from millrace.engine.status import FILTERED_PLACE, MessageStatus
 from millrace.model.audit import AuditEvent
 from millrace.model.errors import BodyLost, InvalidField
 from millrace.model.keys import WITHDRAWN
-from millrace.model.message import Message
 from millrace.spark.adaptive_throttle import AdaptiveThrottle
 from millrace.spark.connection import TableConnection, connect
 from millrace.spark.data.export_files import ExportFile, read_text
@@ -90,8 +88,6 @@ class Reading:
 
     deriving: Deriving
     started_at: int  #: milliseconds
-    received_from: int = 0  #: what came earlier need not be derived
-    received_before: int = 2**62
 
     @property
     def connection(self) -> TableConnection:
@@ -103,10 +99,6 @@ class Reading:
     def scan(self) -> TableScan:
         return TableScan(self.connection, self.started_at)
 
-    def wants(self, message: Message) -> bool:
-        of_queue = self.deriving.tenant in (None, message.tenant) and self.deriving.queue in (None, message.queue)
-        return of_queue and self.received_from <= message.received_at < self.received_before
-
     def calls(self) -> RetryingClient:
         return RetryingClient(connect(self.connection).client, deadline_s=self.connection.deadline_s)  # type: ignore[arg-type]
 
@@ -114,23 +106,18 @@ class Reading:
 def read_lives(reading: Reading, part: Part) -> Iterator[Life]:
     """The messages of a part, with how they stand or ended."""
     facts_by_id = _facts_by_id(reading, part)
-    read = partial(read_message_body, reading.deriving) if reading.deriving.bodies else None
+    read = reading.deriving.read_body if reading.deriving.bodies else None
     views = reading.deriving.views if isinstance(part, Share) else Views((reading.started_at * MICROS,))
     for id_, facts in facts_by_id:
-        lives = lives_of(id_, facts, views, read=_of_wanted(reading, read)).lives
-        yield from (life for life in lives if reading.wants(life.message))
-
-
-def _of_wanted(reading: Reading, read: Callable[[Message], bytes] | None) -> Callable[[Message], bytes] | None:
-    """Bodies of what nobody asked for are not fetched."""
-    return None if read is None else lambda message: read(message) if reading.wants(message) else b""
+        lives = lives_of(id_, facts, views, read=read).lives
+        yield from (life for life in lives if reading.deriving.wants(life.message))
 
 
 def read_dead_lives(reading: Reading, part: Part) -> Iterator[Life]:
     """The dead letters of a part."""
     for fact in _facts(reading, part, FactKind.DEAD_LETTER):
         life = dead_life(reading.deriving, fact)
-        if life is not None and reading.wants(life.message):
+        if life is not None:
             yield life
 
 
@@ -138,7 +125,7 @@ def dead_life(deriving: Deriving, fact: Fact) -> Life | None:
     """A dead letter as the life that it ended; None for one of another queue."""
     dead = dead_letter_of(fact.item)
     message = dead.message
-    if deriving.tenant not in (None, message.tenant) or deriving.queue not in (None, message.queue):
+    if not deriving.wants(message):
         return None
     life = Life(message, [], MessageStatus.DEAD, ended_at=dead.failed_at, seen_at=fact.at, dead_letter=dead)
     life.history = dead.history

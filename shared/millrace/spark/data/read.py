@@ -63,6 +63,8 @@ def read(
     bodies: bool = True,
     segments: int | None = None,
     units_per_s: float | None = None,
+    received_from: int = 0,
+    received_before: int = 2**62,
     now: int | None = None,
 ) -> DataFrame:
     """Messages, attempts, results, dead letters or audit events of a deployment.
@@ -73,6 +75,7 @@ def read(
     json_fields  how fields of type json become columns: `infer` (reads a sample first), `text`, or their DDL by path
     bodies       False leaves bodies out, and reads nothing from S3
     units_per_s  read units a second of the scan; segments: its parts; now: its time (milliseconds)
+    received_…   only messages (and dead letters of messages) that came in this time (milliseconds)
     Raises InvalidField for what does not fit together. Nothing is read before somebody asks for rows, except for
     manifests and the sample.
     """
@@ -84,7 +87,7 @@ def read(
         known = exported_facts(spark, find_exports(spark, export), connection)
     elif connection is not None:
         known = scanned_facts(spark, TableScan(connection, now or system_clock(), segments, units_per_s))
-    asked = Asked(spark, connection, queue, tenant, definitions, json_fields, bodies)
+    asked = Asked(spark, connection, queue, tenant, definitions, json_fields, bodies, (received_from, received_before))
     return KINDS[what](asked, known)
 
 
@@ -99,9 +102,10 @@ class Asked:
     definitions: bytes | None
     json_fields: str | Mapping[str, str] = INFER
     bodies: bool = True
+    received: tuple[int, int] = (0, 2**62)
 
     def deriving(self, views: Views, *, bodies: bool) -> Deriving:
-        return Deriving(views, self.connection, self.tenant, self.queue, self.bodies and bodies)
+        return Deriving(views, self.connection, self.tenant, self.queue, self.bodies and bodies, self.received)
 
 
 def exported_facts(spark: SparkSession, exports: Sequence[Export], connection: TableConnection | None) -> QueueFacts:
