@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import pytest
 
@@ -12,10 +13,11 @@ from millrace.engine.finish import ack
 from millrace.engine.queue import Queue
 from millrace.engine.sweep import sweep
 from millrace.model.clock import MINUTE
-from millrace.model.errors import MillraceError, QueueFull
+from millrace.model.errors import MillraceError, QueueFull, StoreUnavailable
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Ordering, Retention
-from millrace.model.queue_state import COMMIT_WITHIN_MS, GRANT_MINUTES, SKEW_MS
+from millrace.model.queue_state import COMMIT_WITHIN_MS, GRANT_MINUTES, SKEW_MS, CreditRequest, QueueState
+from millrace.stores.interface import Full
 from tests.conftest import Bench
 
 
@@ -134,3 +136,46 @@ def test_a_credit_that_comes_back_ends_when_it_would_have_ended(bench: Bench) ->
     before = queue.state(fresh=True).depth
     cache.admit(*of, 1)
     assert queue.state(fresh=True).depth > before, "what came back too late is not spent"
+
+
+def test_no_queue_waits_for_the_table_on_behalf_of_another(memory_bench: Bench) -> None:
+    """One queue's counter does not answer: messages of another are admitted meanwhile."""
+    slow, quick = memory_bench.queue("Slow"), memory_bench.queue("Quick")
+    take_credits = memory_bench.store.take_credits
+    asked, answered = threading.Event(), threading.Event()
+
+    def silent(tenant: str, queue: str, take: CreditRequest) -> QueueState | Full:
+        if queue == "Slow":
+            asked.set()
+            assert answered.wait(30)
+        return take_credits(tenant, queue, take)
+
+    memory_bench.store.take_credits = silent  # type: ignore[method-assign]
+    waiting = threading.Thread(target=enqueue, args=(slow, Draft(b"x")))
+    waiting.start()
+    assert asked.wait(30)
+    admitted = threading.Thread(target=enqueue, args=(quick, Draft(b"x")), daemon=True)
+    admitted.start()
+    admitted.join(30)
+    assert not admitted.is_alive()
+    answered.set()
+    waiting.join()
+
+
+def test_a_queue_is_listed_before_the_first_credit_is_spent(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = bench.queue()
+    register, down = bench.store.register, True
+
+    def silent(tenant: str, name: str) -> None:
+        if down:
+            raise StoreUnavailable("no answer")
+        register(tenant, name)
+
+    monkeypatch.setattr(bench.store, "register", silent)
+    with pytest.raises(StoreUnavailable):
+        enqueue(queue, Draft(b"x"))
+    assert entries(bench, queue) == 0
+    down = False
+    enqueue(queue, Draft(b"x"))
+    assert queue.state(fresh=True).listed
+    assert entries(bench, queue) == 1

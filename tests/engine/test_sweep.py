@@ -14,7 +14,7 @@ from millrace.engine.enqueue import Receipt, enqueue, enqueue_all
 from millrace.engine.finish import ack
 from millrace.engine.operate import pause
 from millrace.engine.queue import Queue
-from millrace.engine.sweep import repair_depth, sweep
+from millrace.engine.sweep import IDLE_MS, is_empty, repair_depth, retire, sweep
 from millrace.model.clock import MINUTE
 from millrace.model.errors import QueueFull
 from millrace.model.message import DeadLetterReason, Draft
@@ -132,3 +132,42 @@ def test_endings_booked_while_the_sweep_counts_do_not_count_twice(bench: Bench) 
     bench.store.read_lane = while_counting  # type: ignore[method-assign]
     repair_depth(sweeper)
     assert queue.state(fresh=True).depth == entries(bench, queue) == 6
+
+
+def used_and_empty(bench: Bench) -> Queue:
+    queue = bench.queue()
+    enqueue(queue, Draft(b"x"))
+    ack(queue, [held.entry for held in claim(queue, owner="w").claims])
+    assert is_empty(queue)
+    return queue
+
+
+def test_a_queue_that_nobody_has_used_for_a_day_leaves_the_list_and_comes_back(bench: Bench) -> None:
+    queue = used_and_empty(bench)
+    bench.clock.forward(IDLE_MS)
+    assert retire(queue, queue.state(fresh=True)) is False
+    bench.clock.forward(1)
+    assert retire(queue, queue.state(fresh=True)) is True
+    assert queue.state(fresh=True).listed is False
+    enqueue(queue, Draft(b"x"))
+    assert queue.state(fresh=True).listed is True
+
+
+def test_a_queue_with_dead_letters_stays_on_the_list_for_its_gauge(bench: Bench) -> None:
+    queue = bench.queue(retention=Retention(max_age_seconds=60, dead_letter_seconds=7 * 86_400))
+    enqueue(queue, Draft(b"x"))
+    bench.clock.forward(60_000)
+    assert sweep(queue).buried == 1
+    bench.clock.forward(IDLE_MS + 1)
+    assert retire(queue, queue.state(fresh=True)) is False
+    bench.clock.forward(8 * IDLE_MS)
+    assert retire(queue, queue.state(fresh=True)) is True
+
+
+def test_a_queue_sent_to_since_it_was_seen_stays_on_the_list(bench: Bench) -> None:
+    queue = used_and_empty(bench)
+    bench.clock.forward(IDLE_MS + 1)
+    seen = queue.state(fresh=True)
+    enqueue(queue, Draft(b"x"))
+    ack(queue, [held.entry for held in claim(queue, owner="w").claims])
+    assert retire(queue, seen) is False

@@ -39,13 +39,13 @@ AROUND = {
 class Job:
     """A run's tasks, one after the other, in this process."""
 
-    def __init__(self, connection: TableConnection, definitions: bytes, tenant: str) -> None:
+    def __init__(self, connection: TableConnection, definitions: bytes, tenant: str, queue: str = "Jobs") -> None:
         self.connection = connection
-        self.shape = Shape(definitions, "Jobs", tenant)
+        self.shape = Shape(definitions, queue, tenant)
         self.line: Tables = connect(connection)
 
     def queue(self) -> Queue:
-        return self.line.runtime.queue(self.shape.tenant, load(self.shape.definitions).queue("Jobs").spec)
+        return self.line.runtime.queue(self.shape.tenant, load(self.shape.definitions).queue(self.shape.queue).spec)
 
     def enqueue(self, run: str, bodies: Sequence[str]) -> None:
         self.write(run, shape_batches(self.shape, [rows_of(bodies)]))
@@ -100,6 +100,22 @@ def test_role_allows_what_the_job_does_and_nothing_else(
     queue.store.get_queue_state(tenant, "Jobs")  # the driver's first look
     job.enqueue("new", [f"new {n}" for n in range(30)])
     job.enqueue("one", ["alone"])
+    accounts = pa.RecordBatch.from_pylist(
+        [{"raw": b"x", "body": f'{{"id": "{n}", "account": "a{n}"}}'.encode()} for n in range(30)], READ.schema
+    )
+    ordered = Job(connection, definitions, tenant, "Accounts")  # of several shards, each with numbers of its own
+    ordered.write("line", shape_batches(ordered.shape, [accounts]))
+    ordered.line.client.close()
+    assert (
+        len(
+            [
+                entry
+                for pk in ordered.queue().partitions()
+                for entry in ordered.queue().store.read_lane(pk, "", "~", 50).items
+            ]
+        )
+        == 30
+    )
     job.line.runtime.clock = lambda: system_clock() + 8 * 86_400_000
     job.enqueue("late", ["done 0"])  # its window is over: it is taken anew
     job.line.runtime.clock = system_clock

@@ -207,6 +207,12 @@ def set_paused(store: Store, samples: Samples, _count: int) -> Step:
     )
 
 
+def register(store: Store, samples: Samples, _count: int) -> Step:
+    owner = (samples.tenant, samples.queue)
+    look = lambda: [(one.queue, one.listed) for one in store.list_all_queue_states() if one.tenant == owner[0]]  # noqa: E731
+    return Step(lambda: store.register(*owner), None, look, [(samples.queue, True)])
+
+
 #: Those that take a list, and so go as a plain request or as a batch.
 LISTS: list[Prepare] = [
     put_entries,
@@ -229,6 +235,7 @@ SINGLES: list[Prepare] = [
     mark_replayed,
     delete_dead_letter,
     set_paused,
+    register,
     put_sample,
     put_webhook_problem,
 ]

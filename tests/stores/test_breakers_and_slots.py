@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from millrace.engine.operate import pause
+from millrace.engine.enqueue import enqueue
+from millrace.model.message import Draft
 from millrace.model.queue_state import BreakerState, Slot
 from tests.conftest import Bench
 
 
 def test_every_queue_of_every_tenant_is_listed(bench: Bench) -> None:
-    pause(bench.queue("One"), "x")
-    pause(bench.queue("Two"), "x")
+    enqueue(bench.queue("One"), Draft(b"x"))
+    enqueue(bench.queue("Two"), Draft(b"x"))
     listed = {(state.tenant, state.queue) for state in bench.store.list_all_queue_states()}
     assert {(bench.tenant, "One"), (bench.tenant, "Two")} <= listed
 

@@ -152,11 +152,29 @@ class TestNotRepeated:
     def test_credits_taken_count_at_least_once(
         self, faulty: StoreOnFaultyClient, counted: QueueState, fault: RequestFault, applied: bool
     ) -> None:
-        """Asked again at the risk of counting twice: too high a depth is mended, and order numbers may have gaps."""
+        """Asked again at the risk of counting twice: too high a depth is mended."""
         faulty.faults.plan(fault)
-        state = faulty.take_credits(counted.tenant, "Jobs", CreditRequest(5, 100, NOON, numbers=5))
+        state = faulty.take_credits(counted.tenant, "Jobs", CreditRequest(5, 100, NOON))
         assert isinstance(state, QueueState)
-        assert (state.depth, state.sequence) == ((20, 10) if applied else (15, 5))
+        assert state.depth == (20 if applied else 15)
+
+    def test_order_numbers_are_never_given_twice(
+        self, faulty: StoreOnFaultyClient, counted: QueueState, fault: RequestFault, applied: bool
+    ) -> None:
+        """Asked again at the risk of a gap."""
+        faulty.faults.plan(fault)
+        assert faulty.take_numbers(counted.tenant, "Jobs", {0: 5}) == {0: 6 if applied else 1}
+
+    def test_leaving_the_list_is_repeated_and_known(
+        self, faulty: StoreOnFaultyClient, counted: QueueState, fault: RequestFault, applied: bool
+    ) -> None:
+        """The request token tells what an earlier try did; list and state agree whatever the answer is."""
+        faulty.register(counted.tenant, "Idle")
+        faulty.faults.plan(fault)
+        assert faulty.unregister(faulty.get_queue_state(counted.tenant, "Idle")) is True
+        listed = {(state.tenant, state.queue) for state in faulty.list_all_queue_states()}
+        assert (counted.tenant, "Idle") not in listed
+        assert faulty.get_queue_state(counted.tenant, "Idle").listed is False
 
 
 @pytest.mark.parametrize("fault", [faults.throttled, faults.never_sent, faults.conflict], ids=name)
@@ -304,6 +322,7 @@ def test_reads_without_an_answer_raise(faulty: StoreOnFaultyClient, samples: Sam
         lambda: faulty.read_dead_letters("t", "q", "", "~", 5),
         lambda: faulty.get_dead_letter("t", "q", "k"),
         lambda: faulty.take_credits("t", "q", CreditRequest(1, 5, NOON)),
+        lambda: faulty.register("t", "q"),
     ):
         faulty.faults.plan(always=faults.timed_out_before)
         with pytest.raises(StoreUnavailable):

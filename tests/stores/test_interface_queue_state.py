@@ -28,16 +28,13 @@ def test_unused_queue_has_all_its_counters_at_zero(store: Store, tenant: str) ->
 
 
 def test_taken_credits_add_to_the_depth(store: Store, tenant: str) -> None:
-    state = take(store, tenant, 7, numbers=3, arrived=2)
-    expected = QueueState(
-        tenant, QUEUE, depth=7, sequence=3, arrived=2, moved_at=NOON, grants={NOW: 7}, arrivals={NOW: 2}
-    )
+    state = take(store, tenant, 7, arrived=2)
+    expected = QueueState(tenant, QUEUE, depth=7, arrived=2, moved_at=NOON, grants={NOW: 7}, arrivals={NOW: 2})
     assert state == expected == store.get_queue_state(tenant, QUEUE)
-    state = store.take_credits(tenant, QUEUE, CreditRequest(1, 100, NOON + MINUTE, 1, 1))
+    state = store.take_credits(tenant, QUEUE, CreditRequest(1, 100, NOON + MINUTE, 1))
     assert state == replace(
         expected,
         depth=8,
-        sequence=4,
         arrived=3,
         moved_at=NOON + MINUTE,
         grants={NOW: 7, NOW + 1: 1},
@@ -59,20 +56,11 @@ def test_first_block_larger_than_the_queue_is_refused(store: Store, tenant: str)
     assert not queue_states(store, tenant), "nothing was written"
 
 
-def test_order_numbers_alone_need_no_room(store: Store, tenant: str) -> None:
-    """The credits are in hand already; a limit lowered since then must not hold up what was admitted."""
-    take(store, tenant, 9, 10)
-    state = take(store, tenant, 0, 5, numbers=4)
-    assert isinstance(state, QueueState)
-    assert (state.depth, state.sequence) == (9, 4)
-
-
 def test_many_takers_never_exceed_the_limit(store: Store, tenant: str) -> None:
     with ThreadPoolExecutor(8) as takers:
-        answers = list(takers.map(lambda _: take(store, tenant, 3, 20, numbers=3), range(16)))
+        answers = list(takers.map(lambda _: take(store, tenant, 3, 20), range(16)))
     granted = [answer for answer in answers if isinstance(answer, QueueState)]
     assert len(granted) == 6
-    assert sorted(state.sequence for state in granted) == [3, 6, 9, 12, 15, 18]
     assert store.get_queue_state(tenant, QUEUE).depth == 18
 
 
@@ -223,7 +211,9 @@ def test_pause_and_resume(store: Store, tenant: str) -> None:
 def test_list_has_the_queues_of_one_tenant_in_order(store: Store, tenant: str) -> None:
     for queue in ("Zebra", "Apple", "Mango"):
         store.take_credits(tenant, queue, CreditRequest(1, 10, NOON))
-    store.take_credits(f"{tenant}x", "Other", CreditRequest(1, 10, NOON))
+        store.register(tenant, queue)
+    store.register(f"{tenant}x", "Other")
+    store.take_credits(tenant, "Unlisted", CreditRequest(1, 10, NOON))
     listed = queue_states(store, tenant)
     assert [state.queue for state in listed] == ["Apple", "Mango", "Zebra"]
     assert listed == [store.get_queue_state(tenant, queue) for queue in ("Apple", "Mango", "Zebra")]
@@ -231,9 +221,94 @@ def test_list_has_the_queues_of_one_tenant_in_order(store: Store, tenant: str) -
 
 def test_list_of_all_has_the_queues_of_every_tenant(store: Store, tenant: str) -> None:
     owners = [(tenant, "Zebra"), (tenant, "Apple"), (f"{tenant}x", "Other")]
+    for owner in owners:
+        store.register(*owner)
     states = {owner: store.take_credits(*owner, CreditRequest(1, 10, NOON)) for owner in owners}
     listed = {(state.tenant, state.queue): state for state in store.list_all_queue_states()}
     assert {owner: listed[owner] for owner in owners} == states
+
+
+# -- the list of queues ---------------------------------------------------------------------------------------------
+
+
+def test_a_queue_is_listed_once_and_its_state_says_so(store: Store, tenant: str) -> None:
+    assert store.get_queue_state(tenant, QUEUE).listed is False
+    for _ in range(2):
+        store.register(tenant, QUEUE)
+        assert queue_states(store, tenant) == [QueueState(tenant, QUEUE, listed=True)]
+    taken = take(store, tenant, 1)
+    assert isinstance(taken, QueueState)
+    assert taken.listed is True
+    assert queue_states(store, tenant) == [taken]
+
+
+def test_a_list_longer_than_a_batch_read_has_every_queue(store: Store, tenant: str) -> None:
+    names = [f"Q{number:03d}" for number in range(120)]
+    for name in names:
+        store.register(tenant, name)
+    assert [state.queue for state in queue_states(store, tenant)] == names
+
+
+def test_an_empty_queue_leaves_the_list_and_comes_back(store: Store, tenant: str) -> None:
+    store.register(tenant, QUEUE)
+    take(store, tenant, 2)
+    store.settle(tenant, QUEUE, CounterDelta(NOON + 1, ended=2, done=2))
+    seen = store.get_queue_state(tenant, QUEUE)
+    assert store.unregister(seen) is True
+    assert not queue_states(store, tenant)
+    assert store.get_queue_state(tenant, QUEUE) == replace(seen, listed=False), "its counters stay"
+    assert store.unregister(replace(seen, listed=False)) is False
+    store.register(tenant, QUEUE)
+    assert queue_states(store, tenant) == [seen]
+
+
+def test_a_queue_that_holds_something_stays_on_the_list(store: Store, tenant: str) -> None:
+    store.register(tenant, QUEUE)
+    take(store, tenant, 1)
+    assert store.unregister(store.get_queue_state(tenant, QUEUE)) is False
+    assert len(queue_states(store, tenant)) == 1
+
+
+def test_a_queue_in_which_something_was_counted_since_stays_on_the_list(store: Store, tenant: str) -> None:
+    """Credits were taken and came back: who took them may be about to put something in."""
+    store.register(tenant, QUEUE)
+    seen = store.get_queue_state(tenant, QUEUE)
+    take(store, tenant, 1)
+    store.settle(tenant, QUEUE, CounterDelta(NOON + 1, unspent=1))
+    assert store.unregister(seen) is False
+    assert len(queue_states(store, tenant)) == 1
+
+
+def test_of_credits_and_leaving_the_list_at_once_one_sees_the_other(store: Store, tenant: str) -> None:
+    """Never both: credits of a listed queue, and the queue off the list."""
+    for number in range(8):
+        name = f"Q{number}"
+        store.register(tenant, name)
+        seen = store.get_queue_state(tenant, name)
+        with ThreadPoolExecutor(2) as actors:
+            left = actors.submit(store.unregister, seen)
+            taken = actors.submit(store.take_credits, tenant, name, CreditRequest(1, 10, NOON))
+            state = taken.result()
+        assert isinstance(state, QueueState)
+        assert left.result() is not state.listed or not left.result()
+
+
+# -- order numbers --------------------------------------------------------------------------------------------------
+
+
+def test_each_shard_counts_its_own_order_numbers(store: Store, tenant: str) -> None:
+    assert store.take_numbers(tenant, QUEUE, {0: 3}) == {0: 1}
+    assert store.take_numbers(tenant, QUEUE, {0: 1, 7: 2, 31: 5}) == {0: 4, 7: 1, 31: 1}
+    assert store.take_numbers(tenant, QUEUE, {7: 1, 0: 1}) == {7: 3, 0: 5}
+    assert store.take_numbers(tenant, "Other", {0: 1}) == {0: 1}
+    assert store.take_numbers(tenant, QUEUE, {}) == {}
+
+
+def test_no_order_number_is_given_twice(store: Store, tenant: str) -> None:
+    with ThreadPoolExecutor(8) as takers:
+        answers = list(takers.map(lambda _: store.take_numbers(tenant, QUEUE, {0: 3, 1: 2}), range(16)))
+    assert sorted(answer[0] for answer in answers) == list(range(1, 48, 3))
+    assert sorted(answer[1] for answer in answers) == list(range(1, 32, 2))
 
 
 # -- circuit breakers and places for workers ------------------------------------------------------------------------

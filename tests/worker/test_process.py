@@ -114,7 +114,7 @@ def test_the_sweep_of_a_process_finds_work_that_no_counter_shows(memory_bench: B
     process = Process(rig.drainer)
     rig.put(1)
     states: dict[tuple[str, str], QueueState] = memory_bench.store.states  # type: ignore[attr-defined]
-    states[rig.tenant, "Jobs"] = QueueState(rig.tenant, "Jobs")
+    states[rig.tenant, "Jobs"] = QueueState(rig.tenant, "Jobs", listed=True)
     for _ in range(2 * LOOK_EVERY + 1):
         polled(process)
         memory_bench.clock.forward(MINUTE)

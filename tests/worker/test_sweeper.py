@@ -142,7 +142,7 @@ def test_a_queue_whose_counter_says_0_is_looked_at_once_in_ten_minutes(
     deployment = Deployment(memory_bench, monkeypatch, TENANTS, invoke_worker=started.append)
     states: dict[tuple[str, str], QueueState] = memory_bench.store.states  # type: ignore[attr-defined]
     for tenant, queue in list(states):
-        states[tenant, queue] = QueueState(tenant, queue)
+        states[tenant, queue] = QueueState(tenant, queue, listed=True)
     looked = [0] * LOOK_EVERY
     memory_bench.clock.now = memory_bench.clock.now // (LOOK_EVERY * MINUTE) * LOOK_EVERY * MINUTE
     for minute in range(LOOK_EVERY):

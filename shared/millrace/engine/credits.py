@@ -8,7 +8,7 @@ write a message. A credit ends with the minute after its grant: what a dead proc
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from millrace.model.clock import MINUTE, Clock
 from millrace.model.queue_spec import QueueSpec
@@ -26,6 +26,8 @@ FULL_MEMORY_MS = 100
 class CreditCache:
     """What this process holds for one queue."""
 
+    #: Of this queue alone: nobody waits for the table on behalf of another queue.
+    lock: threading.Lock = field(default_factory=lambda: threading.Lock())
     held: int = 0
     usable_until: int = 0  #: by this clock; nothing is spent or given back after it
     block: int = 1
@@ -37,10 +39,9 @@ class CreditCache:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """How many of the wanted messages may enter, and the order number of the first."""
+    """How many of the wanted messages may enter."""
 
     count: int
-    first_number: int = 0
     usable_until: int = 0  #: when the credits that it spends run out: what comes back later is lost
 
 
@@ -54,27 +55,29 @@ class Credits:
         self._lock = threading.Lock()
 
     def admit(self, tenant: str, spec: QueueSpec, wanted: int) -> Admission:
-        """Spend up to `wanted` credits; fewer when the queue has no more room."""
-        numbered = spec.ordering.ordered
-        with self._lock:
-            cache = self._caches.setdefault((tenant, spec.name), CreditCache())
+        """Spend up to `wanted` credits; fewer when the queue has no more room.
+
+        Whatever is put into the queue on them is in reach of the sweep: the queue is listed before they are spent.
+        """
+        cache = self._cache(tenant, spec.name)
+        with cache.lock:
             now = self._clock()
             if now >= cache.usable_until:
                 cache.held = 0
-            first_number = 0
-            if (cache.held < wanted or numbered) and now >= cache.full_until:
-                first_number = self._refill(tenant, spec, cache, wanted, now, numbered=numbered)
+            if cache.held < wanted and now >= cache.full_until:
+                self._refill(tenant, spec, cache, wanted, now)
             count = min(wanted, cache.held)
-            if numbered and not first_number:
-                count = 0
+            if count and cache.state is not None and not cache.state.listed:
+                self._store.register(tenant, spec.name)
+                cache.state = replace(cache.state, listed=True)
             cache.held -= count
             cache.arrived += count
-            return Admission(count, first_number, cache.usable_until)
+            return Admission(count, cache.usable_until)
 
     def refund(self, tenant: str, spec: QueueSpec, admission: Admission, count: int) -> None:
         """Take back credits spent on entries that were removed again: each ends when it would have ended."""
-        with self._lock:
-            cache = self._caches.setdefault((tenant, spec.name), CreditCache())
+        cache = self._cache(tenant, spec.name)
+        with cache.lock:
             cache.arrived -= count
             if self._clock() < admission.usable_until:
                 cache.usable_until = min(cache.usable_until, admission.usable_until)
@@ -83,8 +86,10 @@ class Credits:
     def give_back(self) -> None:
         """Hand back what is unspent: before a process ends, or goes idle for long."""
         with self._lock:
-            now = self._clock()
-            for (tenant, queue), cache in self._caches.items():
+            caches = list(self._caches.items())
+        for (tenant, queue), cache in caches:
+            with cache.lock:
+                now = self._clock()
                 unspent = cache.held if now < cache.usable_until else 0
                 if (unspent or cache.arrived) and cache.state is not None:
                     self._store.settle(
@@ -94,21 +99,22 @@ class Credits:
                     )
                 cache.held, cache.arrived = 0, 0
 
-    def _refill(
-        self, tenant: str, spec: QueueSpec, cache: CreditCache, wanted: int, now: int, *, numbered: bool
-    ) -> int:
-        """Take what is missing, or as much of it as there is room for; the first order number, where there are any."""
+    def _cache(self, tenant: str, queue: str) -> CreditCache:
+        with self._lock:
+            return self._caches.setdefault((tenant, queue), CreditCache())
+
+    def _refill(self, tenant: str, spec: QueueSpec, cache: CreditCache, wanted: int, now: int) -> None:
+        """Take what is missing, or as much of it as there is room for."""
         max_depth = spec.retention.max_depth
-        needed = max(0, wanted - cache.held)
-        count = max(needed, 0 if numbered else self._block(cache, max_depth, now))
+        needed = wanted - cache.held
+        count = max(needed, self._block(cache, max_depth, now))
         while True:
-            numbers = min(wanted, cache.held + count) if numbered else 0
-            if count + numbers == 0:
+            if count == 0:
                 cache.full_until = now + FULL_MEMORY_MS
-                return 0
+                return
             stale = cache.state.stale_minutes(now) if cache.state else ()
             answer = self._store.take_credits(
-                tenant, spec.name, CreditRequest(count, max_depth, now, numbers, cache.arrived, stale)
+                tenant, spec.name, CreditRequest(count, max_depth, now, cache.arrived, stale)
             )
             if isinstance(answer, QueueState):
                 break
@@ -116,18 +122,13 @@ class Credits:
             count = max(0, min(needed, count - 1, max_depth - answer.current.depth))
         cache.state = answer
         cache.arrived = 0
-        if count:
-            fresh_until = (now // MINUTE + GRANT_MINUTES) * MINUTE
-            cache.usable_until = min(cache.usable_until, fresh_until) if cache.held else fresh_until
-            cache.held += count
-            cache.taken_at = now
-        return answer.sequence - numbers + 1 if numbers else 0
+        fresh_until = (now // MINUTE + GRANT_MINUTES) * MINUTE
+        cache.usable_until = min(cache.usable_until, fresh_until) if cache.held else fresh_until
+        cache.held += count
+        cache.taken_at = now
 
     def _block(self, cache: CreditCache, max_depth: int, now: int) -> int:
-        """How many to take at once: more and more under sustained traffic, one near the limit.
-
-        An ordered queue takes a number for each message as it comes: a block would break the order of arrival.
-        """
+        """How many to take at once: more and more under sustained traffic, one near the limit."""
         sustained = now - cache.taken_at < SUSTAINED_MS
         cache.block = min(cache.block * 2, MAX_BLOCK) if sustained else 1
         room = max_depth - cache.state.depth if cache.state else 0

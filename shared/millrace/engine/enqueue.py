@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from millrace.engine.arrival import order_of_arrival
 from millrace.engine.credits import Admission
 from millrace.engine.drafts import Checked, check
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, MessageView, locate
 from millrace.model.errors import MillraceError, QueueFull, StoreUnavailable
-from millrace.model.keys import WITHDRAWN, ready_place, sequence_order, waiting_place
+from millrace.model.keys import WITHDRAWN, ready_place, waiting_place
 from millrace.model.message import Body, Draft, Entry, Message, Records
 from millrace.model.queue_state import COMMIT_WITHIN_MS
 from millrace.stores.interface import Applied, Refused
@@ -117,24 +118,26 @@ def _admit(
     if not checked:
         return []
     spec = queue.spec
-    numbered = spec.ordering.ordered
     admission = queue.runtime.credits.admit(queue.tenant, spec, len(checked))
+    admitted = dict(list(checked.items())[: admission.count])
+    for position in list(checked)[admission.count :]:
+        answers[position] = QueueFull(spec.name, spec.retention.max_depth)
+    orders = order_of_arrival(queue, admitted)
     pairs = []
-    for number, (position, item) in enumerate(checked.items()):
-        if number < admission.count:
-            order = sequence_order(admission.first_number + number) if numbered else queue.runtime.orders.next()
-            try:
-                body = queue.runtime.bodies.encode(item.draft.body)
-                known = _known(queue, item, body)
-                if known is None:
-                    pairs.append(_Pair(position, admission, *entry_and_message(queue, item, body, order, now)))
-                    continue
-                answers[position] = known
-            except StoreUnavailable as error:
-                answers[position] = error
-            queue.runtime.credits.refund(queue.tenant, spec, admission, 1)
-        else:
-            answers[position] = QueueFull(spec.name, spec.retention.max_depth)
+    for position, item in admitted.items():
+        try:
+            body = queue.runtime.bodies.encode(item.draft.body)
+            known = _known(queue, item, body)
+            if known is None:
+                order = orders[position]
+                if not order:
+                    raise StoreUnavailable("No order number was given; nothing was accepted.")
+                pairs.append(_Pair(position, admission, *entry_and_message(queue, item, body, order, now)))
+                continue
+            answers[position] = known
+        except StoreUnavailable as error:
+            answers[position] = error
+        queue.runtime.credits.refund(queue.tenant, spec, admission, 1)
     return pairs
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from millrace.engine.claim import clear_doomed
 from millrace.engine.counters import flush
 from millrace.engine.queue import Queue
+from millrace.model.clock import DAY
 from millrace.model.keys import END, READY, WAITING
 from millrace.model.queue_state import QueueState
 
@@ -19,6 +20,8 @@ CROWDED = 0.8
 #: A crowded queue is counted by one sweep in so many.
 COUNT_CHANCE = 1 / 5
 COUNT_PAGE = 1_000
+#: A queue that holds nothing leaves the sweep's list after so long. Credits of that time cannot be spent any more.
+IDLE_MS = DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,18 @@ def is_empty(queue: Queue) -> bool:
         for pk in queue.partitions()
         for lane in (READY, WAITING)
     )
+
+
+def retire(queue: Queue, seen: QueueState) -> bool:
+    """Take a queue off the sweep's list that nobody has used for a day and that holds nothing, whether it did.
+
+    `seen` was read before the queue was found empty: credits taken since keep it on the list, and whoever takes some
+    later lists it again before it spends them.
+    """
+    idle = seen.moved_at < queue.now() - IDLE_MS
+    if not idle or seen.depth or seen.dead_letters(queue.now(), queue.spec.retention.dead_letter_seconds):
+        return False
+    return queue.store.unregister(seen)
 
 
 def _count(queue: Queue, pk: str, lane: str) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import cast
 
+from millrace.engine.arrival import order_of_arrival
 from millrace.engine.credits import Admission
 from millrace.engine.drafts import Checked, check
 from millrace.engine.enqueue import Receipt, entry_and_message, still_standing
@@ -32,7 +33,7 @@ from millrace.model.errors import (
     TransactionRefused,
 )
 from millrace.model.ids import random_token
-from millrace.model.keys import WITHDRAWN, sequence_order
+from millrace.model.keys import WITHDRAWN
 from millrace.model.message import Draft, Entry, Message
 from millrace.model.queue_state import COMMIT_WITHIN_MS
 from millrace.model.transaction import MAX_ITEMS, AppWrite
@@ -159,8 +160,9 @@ def _admit(part: _Part, now: int) -> None:
     if not admission.count:
         raise QueueFull(queue.spec.name, queue.spec.retention.max_depth)
     part.admission = admission
-    ordered = queue.spec.ordering.ordered
-    order = sequence_order(admission.first_number) if ordered else queue.runtime.orders.next()
+    order = order_of_arrival(queue, {0: checked})[0]
+    if not order:
+        raise StoreUnavailable("No order number was given; nothing was written.")
     entry, message = entry_and_message(queue, checked, queue.runtime.bodies.encode(checked.draft.body), order, now)
     part.step = AcceptStep(message, entry)
 

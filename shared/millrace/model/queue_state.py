@@ -48,7 +48,6 @@ class QueueState:
     tenant: str
     queue: str
     depth: int = 0
-    sequence: int = 0  #: the last order number given out, for ordered queues
     returned: int = 0  #: credits given back since ever; a count that only grows
     epoch: int = 0  #: how often the sweep repaired the depth; an ending booked under an older one does not count
     paused_at: int = 0
@@ -66,6 +65,7 @@ class QueueState:
     moved_at: int = 0  #: when anything was last counted
     recent_done: tuple[str, ...] = ()  #: ids of messages that were done lately, newest first; some may be missing
     breakers: Mapping[str, BreakerState] = field(default_factory=dict)  #: target → its open circuit breaker
+    listed: bool = False  #: among the queues that the sweep goes over; whoever puts something into it sees to that
 
     def spendable_grants(self, now: int) -> int:
         """Credits that somebody may still spend, or has spent on an entry that is still on its way into the table."""
@@ -103,7 +103,6 @@ class CreditRequest:
     count: int
     max_depth: int
     now: int
-    numbers: int = 0  #: order numbers to take with them, in an ordered queue
     arrived: int = 0
     stale_minutes: tuple[int, ...] = ()
 

@@ -204,8 +204,23 @@ class Store(Protocol):
 
     def get_queue_state(self, tenant: str, queue: str) -> QueueState: ...
 
+    def take_numbers(self, tenant: str, queue: str, counts: Mapping[int, int]) -> dict[int, int]:
+        """Order numbers for an ordered queue: for each shard the first of so many, above all given out before.
+
+        A shard is missing where no answer came: what it was to give is lost, which leaves a gap and nothing else.
+        """
+
     def list_all_queue_states(self) -> list[QueueState]:
-        """Every queue of every tenant that was ever used: for the sweep."""
+        """Every queue of every tenant that is listed, in order: for the sweep."""
+
+    def register(self, tenant: str, queue: str) -> None:
+        """List a queue and note so in its state, in one step. Nothing changes where it is listed."""
+
+    def unregister(self, seen: QueueState) -> bool:
+        """Take a queue off the list and note so, in one step, where it is empty and nothing was counted since `seen`.
+
+        Whether this call surely did.
+        """
 
     def set_paused(self, tenant: str, queue: str, at: int, by: str) -> QueueState:
         """Pause (`at` > 0) or resume (`at` = 0)."""

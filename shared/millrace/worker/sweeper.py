@@ -6,6 +6,7 @@ their end nothing is noted, and idle costs one query a minute.
 
 A worker is started for each queue as the sweep comes to it. A queue whose counter says 0 is looked at once in ten
 minutes all the same: a counter is repaired from reads that may have missed an entry on its way between two lanes.
+Found empty and unused for a day it leaves the list, until somebody puts a message into it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from millrace.engine.sweep import is_empty, sweep
+from millrace.engine.sweep import is_empty, retire, sweep
 from millrace.model.clock import MINUTE
 from millrace.model.errors import StoreUnavailable
 from millrace.model.keys import spread
@@ -120,4 +121,10 @@ def _is_wanted(drainer: QueueDrainer, state: QueueState) -> bool:
     window, minute = divmod(drainer.runtime.clock() // MINUTE, LOOK_EVERY)
     # Another minute in each window: rounds that take several minutes leave none out for ever.
     has_turn = spread(f"{_name(state)}#{window}") % LOOK_EVERY == minute
-    return has_turn and not is_empty(drainer.queue(state.tenant, state.queue))
+    if not has_turn:
+        return False
+    queue = drainer.queue(state.tenant, state.queue)
+    if not is_empty(queue):
+        return True
+    retire(queue, state)
+    return False

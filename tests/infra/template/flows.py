@@ -23,7 +23,7 @@ from millrace.model.queue_state import BreakerState, Slot
 from millrace.model.tokens import Scope, issue
 from millrace.signatures import Secret, preset
 from millrace.signatures.signing import sign
-from millrace.worker import samples
+from millrace.worker import samples, sweeper
 from tests.infra.template.cloud import SECRET
 from tests.infra.template.stage import LARGE, Exercise, Handler
 
@@ -60,6 +60,7 @@ def exercise_ingress(exercise: Exercise, handler: Handler) -> None:
     post("Elsewhere", "d")
     post("Parameter", "e")
     post("Hook", "b", LARGE)
+    post("Sorting", "a")
     post("Hook", "c", secret="not-it", fails=401)
     post("Filtered", "a", {"wanted": False})
     post("Filtered", "b", {"wanted": True})
@@ -83,6 +84,7 @@ def exercise_worker(exercise: Exercise, handler: Handler) -> None:
         "Posted": (1,),
         "Signed": (1,),
         "Ordered": (1, 2),
+        "Aligned": (1,),
         "Fragile": range(12),
     }.items():
         exercise.put(name, *payloads)
@@ -101,7 +103,8 @@ def exercise_worker(exercise: Exercise, handler: Handler) -> None:
     exercise.put("Jobs", 1, 2, 3)
     for part in ("sweep", "gauges", "samples"):
         exercise.runtime.store.set_sweep_position(part, "a#Stopped")
-    with patch.object(samples, "is_due", return_value=True):
+    exercise.runtime.store.register(exercise.tenant, "Small")  # which nobody has used for long
+    with patch.object(samples, "is_due", return_value=True), patch.object(sweeper, "LOOK_EVERY", 1):
         for _ in range(2):  # the first takes out what is left behind, the second counts what is there
             exercise.call(handler, {"sweep": True})
     exercise.call(handler, _stream(exercise, "Jobs", "Forwarded"))
@@ -154,6 +157,7 @@ def _exercise_enqueues(exercise: Exercise, call: Call) -> None:
     exercise.past.end("Brief")
     call("POST", "/v1/queues/Brief/messages", {"body": {"payload": 1}, "idempotency_key": "old"})
     call("POST", "/v1/queues/Picky/messages", {"body": {"payload": {"wanted": False}}})
+    call("POST", "/v1/queues/Sorted/messages", {"body": {"payload": 1}})
     call("POST", f"{PULLED}/messages/raw", json.dumps({"payload": LARGE}))
     for _ in range(2):
         lines = [{"body": {"payload": number}, "idempotency_key": f"k{number}"} for number in range(9)]
@@ -223,6 +227,7 @@ def exercise_admin(exercise: Exercise, handler: Handler) -> None:
         call("POST", path)
     call("DELETE", dead_letter)
     _exercise_replays(exercise, call)
+    _exercise_replay_in_order(exercise, call)
     _exercise_jobs(exercise, handler, call)
     call("GET", "/console")
 
@@ -241,6 +246,14 @@ def _exercise_replays(exercise: Exercise, call: Call) -> None:
             f"/admin/queues/Brief/dead-letters/{dead_letter}/replay?again=true",
             headers={"idempotency-key": key},
         )
+
+
+def _exercise_replay_in_order(exercise: Exercise, call: Call) -> None:
+    """Into an ordered queue that has left the list since."""
+    (dead_letter,) = exercise.bury("Sorted", 1)
+    exercise.runtime.credits.give_back()
+    assert exercise.runtime.store.unregister(exercise.queue("Sorted").state(fresh=True))
+    call("POST", f"/admin/queues/Sorted/dead-letters/{dead_letter}/replay")
 
 
 def _exercise_jobs(exercise: Exercise, handler: Handler, call: Call) -> None:

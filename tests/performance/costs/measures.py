@@ -59,6 +59,7 @@ class Bench:
         self._queues += 1
         name = f"Q{self._queues}".ljust(64 if long_name else 0, "q")
         spec = QueueSpec(name, idempotency=Idempotency(cache_result=cached), **settings)
+        self.store.register(self.tenant, name)
         return self.runtime.queue(self.tenant, spec)
 
     def orders(self) -> Orders:

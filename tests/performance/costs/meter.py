@@ -12,7 +12,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.stores.dynamodb.counters import QUEUES
 from millrace.stores.dynamodb.items import Item
 from tests.stores.sizes import item_bytes
 
@@ -98,7 +97,7 @@ class Meter:
             reported = 1.0  # AWS charges a failed condition as a write of what is there; entries are one unit
         charged = _charged(model.name, context["millrace"])
         ruled = None if charged is None else sum(charged)
-        accounting = model.name == "UpdateItem" and context["millrace"]["Key"]["pk"] == {"S": QUEUES}
+        accounting = model.name == "UpdateItem" and context["millrace"]["Key"]["pk"]["S"].startswith("C#")
         single_units = charged is not None and max(charged) <= 2
         self.charges.append(Charge(model.name, reported, ruled, accounting, single_units))
 

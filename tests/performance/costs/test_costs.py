@@ -9,11 +9,11 @@ import pytest
 
 from millrace.engine.bury import fitting, shortened
 from millrace.engine.claim import claim
-from millrace.engine.enqueue import enqueue
+from millrace.engine.enqueue import enqueue, enqueue_all
 from millrace.engine.finish import ack
 from millrace.model.message import Attempt, Draft, MessageLocation
 from millrace.model.queue_samples import HOUR, SAMPLE_MS, QueueSample
-from millrace.model.queue_spec import Ordering
+from millrace.model.queue_spec import Ordering, QueueSpec
 from millrace.model.queue_state import RECENT_DONE
 from millrace.stores.dynamodb.counters import counter
 from millrace.stores.dynamodb.items import entry_item, location_item, message_item
@@ -41,6 +41,23 @@ def test_whole_life_of_a_small_message(bench: Bench, cached: bool, life: int) ->
     assert costs["enqueue"].writes - costs["enqueue"].accounting == pytest.approx(2)
     assert costs["claim"].writes == 1
     assert costs["ack"].writes - costs["ack"].accounting == pytest.approx(2 if cached else 1)
+
+
+def test_a_queue_that_nobody_has_used_costs_four_units_once(bench: Bench) -> None:
+    """Its name in the list and the note of it in its state, in one transaction."""
+    queue = bench.runtime.queue(bench.tenant, QueueSpec("Fresh"))
+    first, second = (bench.measure(1, lambda: enqueue(queue, Draft(SMALL))) for _ in range(2))
+    assert first.writes - first.accounting == 2 + 4
+    assert second.writes - second.accounting == 2
+
+
+@pytest.mark.parametrize("ordering", [Ordering.FIFO, Ordering.PER_KEY])
+def test_a_message_of_an_ordered_queue_costs_its_number_more(bench: Bench, ordering: Ordering) -> None:
+    queue = bench.queue(ordering=ordering, shards=1)
+    alone = bench.measure(1, lambda: enqueue(queue, Draft(SMALL, key="k")))
+    assert alone.writes - alone.accounting == 2 + 1
+    many = bench.measure(BATCH, lambda: enqueue_all(queue, [Draft(SMALL, key="k")] * BATCH))
+    assert many.writes - many.accounting == pytest.approx(2 + 1 / BATCH)
 
 
 def test_credits_at_load_cost_a_tenth_of_a_unit_at_most(dynamodb_bench: Bench) -> None:
@@ -238,8 +255,13 @@ def test_a_sample_of_the_history_costs_one_unit_at_any_size(dynamodb_bench: Benc
 
 def test_the_largest_counters_stay_one_unit() -> None:
     """With everything that they carry: names, minutes, days, and the newest messages that are done."""
-    item = {"pk": {"S": "QUEUES"}, "sk": {"S": f"{'t' * 48}#{'q' * 64}"}, "paused_by": {"S": "p" * 32}}
-    for name in ("depth", "sequence", "returned", "epoch", "arrived", "done", "failed", "dead"):
+    item = {
+        "pk": {"S": f"C#{'t' * 48}#{'q' * 64}"},
+        "sk": {"S": "C"},
+        "listed": {"N": "1"},
+        "paused_by": {"S": "p" * 32},
+    }
+    for name in ("depth", "returned", "epoch", "arrived", "done", "failed", "dead"):
         item[name] = {"N": "999999999"}
     for name in ("paused", "pace", "repaired", "moved"):
         item[name] = {"N": "9999999999999"}

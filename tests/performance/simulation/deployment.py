@@ -17,7 +17,8 @@ from millrace.model.clock import DAY
 from millrace.model.keys import partition
 from millrace.model.message import Draft
 from millrace.model.queue_spec import QueueSpec
-from millrace.stores.dynamodb.counters import QUEUES
+from millrace.stores.dynamodb.counters import queue_state_key
+from millrace.stores.dynamodb.registry import registry_key
 from millrace.worker import Commands, RunContext, TimeLeft, WorkerSettings
 from millrace.worker import sweeper as sweeper_module
 from millrace.worker.drainer import QueueDrainer, WakeRequest
@@ -162,9 +163,10 @@ def _hold_for_later(deployment: Deployment, queues: int) -> list[str]:
     enqueue(queue, Draft(b'{"n": 1}', not_before=one.time.clock() + DAY))
     deployment.sender.runtime.credits.give_back()
     (entry,) = one.dynamodb.items(TABLES.queue, queue.partitions())
-    (state,) = one.dynamodb.items(TABLES.queue, [QUEUES])
+    (state,) = one.dynamodb.items(TABLES.queue, [queue_state_key(first, "Api")["pk"]["S"]])
     tenants = [f"t{number:05d}" for number in range(queues)]
     for tenant in tenants:
         one.dynamodb.lay(TABLES.queue, {**entry, "pk": {"S": partition(tenant, "Api", 0)}})
-        one.dynamodb.lay(TABLES.queue, {**state, "sk": {"S": f"{tenant}#Api"}})
+        one.dynamodb.lay(TABLES.queue, {**state, **queue_state_key(tenant, "Api")})
+        one.dynamodb.lay(TABLES.queue, registry_key(tenant, "Api"))
     return tenants

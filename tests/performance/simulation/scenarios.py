@@ -187,6 +187,8 @@ def run(scenario: Scenario) -> Figures:
     """Run a scenario to its end: until all that was accepted is done, or a minute after the last was sent."""
     spec = QueueSpec("Jobs", ordering=scenario.ordering, shards=scenario.shards, max_concurrency=10_000)
     with world(scenario.seed) as one:
+        with unlimited(one):  # as a queue that was used today
+            one.runtime().store.register(TENANT, spec.name)
         for number in range(scenario.senders):
             queue = one.runtime().queue(TENANT, spec)
             one.time.spawn("sender", partial(send, one, queue, scenario, number))

@@ -357,7 +357,45 @@ def _cancel_without_a_trace(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(millrace.engine.operate, "MessageLocation", trace)
 
 
+def _senders_list_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MemoryStore, "register", lambda _self, _tenant, _queue: None)
+
+
+def _leaves_the_list_as_it_was_seen(patch: pytest.MonkeyPatch) -> None:
+    """A queue that was seen empty leaves the list, whatever came meanwhile."""
+
+    def unregister(self: MemoryStore, seen: QueueState) -> bool:
+        self._keep(replace(self.get_queue_state(seen.tenant, seen.queue), listed=False), ())
+        return True
+
+    patch.setattr(MemoryStore, "unregister", unregister)
+
+
+def _order_numbers_that_do_not_grow(patch: pytest.MonkeyPatch) -> None:
+    take_numbers = MemoryStore.take_numbers
+
+    def downwards(self: MemoryStore, tenant: str, queue: str, counts: Any) -> dict[int, int]:
+        return {shard: 1_000 - first for shard, first in take_numbers(self, tenant, queue, counts).items()}
+
+    patch.setattr(MemoryStore, "take_numbers", downwards)
+
+
 MUTANTS: dict[str, Mutant] = {
+    "senders list nothing": Mutant(
+        "a queue is listed before anything is put into it",
+        "two senders of a queue that nobody has used",
+        _senders_list_nothing,
+    ),
+    "leaves the list as it was seen": Mutant(
+        "a queue with credits given out stays on the list",
+        "a queue leaves the list while it is sent to",
+        _leaves_the_list_as_it_was_seen,
+    ),
+    "order numbers that do not grow": Mutant(
+        "a later message has a higher number",
+        "fifo while two senders send",
+        _order_numbers_that_do_not_grow,
+    ),
     "ack without token": Mutant(
         "the token in every finishing write",
         "a lease runs out under a worker",

@@ -25,7 +25,7 @@ from millrace.engine.operate import cancel_message
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.shares import ALL_TURNS_MS, TURN_MS
 from millrace.engine.status import status
-from millrace.engine.sweep import sweep
+from millrace.engine.sweep import IDLE_MS, is_empty, retire, sweep
 from millrace.model.body import INLINE_LIMIT
 from millrace.model.clock import MINUTE
 from millrace.model.errors import BodyLost, MillraceError
@@ -54,6 +54,7 @@ class World:
     def __init__(self, run: Run, bounds: Bounds, store: Store | None = None, **settings: Any) -> None:
         self.now = 1_800_000_000_000
         self.real = store or MemoryStore(lambda: self.now)
+        listed = settings.pop("listed", True)
         self.stage = Stage(run, bounds)
         self.stage.watch(self._watch)
         self.stage.portrait = self._portrait
@@ -64,6 +65,8 @@ class World:
             lease_seconds=LEASE_MS / 1_000,
             **{"delivery": RetryPolicy(MAX_ATTEMPTS, 1_000, 1_000, Jitter.NONE), **settings},
         )
+        if listed:
+            self.real.register(self.tenant, "Jobs")
         self.accepted: set[str] = set()
         self.committed: dict[str, str] = {}  # id → nonce
         self.commits: Counter[str] = Counter()
@@ -172,6 +175,8 @@ class World:
             depth = state.depth if state else 0
             assert held <= self.spec.retention.max_depth, f"{held} entries are over the limit"
             assert held <= depth, f"{held} entries, but the counter says {depth}"
+            committed = [entry for entry in self.real.entries.values() if self.committed.get(entry.id) == entry.nonce]
+            assert not committed or (state and state.listed), "a message is hidden from the sweep"
 
     def _is_given_up(self, entry: Entry) -> bool:
         """Its sender slept between its credit and this entry: the credit may be found lost, the entry never runs."""
@@ -350,6 +355,18 @@ class World:
                 sweep(queue)
             except MillraceError:
                 return
+
+        return work
+
+    def retirer(self) -> Callable[[], None]:
+        """A sweep that meets a queue which nobody has used for a day."""
+        queue = self.queue()
+
+        def work() -> None:
+            with suppress(MillraceError):
+                for state in queue.store.list_all_queue_states():
+                    if state.tenant == self.tenant and is_empty(queue):
+                        retire(queue, state)
 
         return work
 
@@ -572,6 +589,25 @@ def _mended(world: World) -> list[tuple[str, Callable[[], None]]]:
     ]
 
 
+def _unlisted(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """Nobody has used the queue before: two senders begin, and a worker."""
+    return [("sender A", world.sender(None)), ("sender B", world.sender("k")), ("worker", world.worker("w"))]
+
+
+def _retired(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """A queue was idle for a day; two sweeps take it off their list while somebody sends."""
+    world.sender(None)()
+    world.worker("w")()
+    world.now += IDLE_MS + 1_000
+    return [
+        ("sweep", world.retirer()),
+        ("sender", world.sender(None)),
+        ("time", world.time(IDLE_MS + 1_000)),
+        ("other sweep", world.retirer()),
+        ("late", world.sender(None)),
+    ]
+
+
 def _led(world: World) -> list[tuple[str, Callable[[], None]]]:
     """Messages of a fifo queue are done, and counted only later; the sweep and a sender come in between."""
     _prepared(world, Draft(b"a"), Draft(b"b"))
@@ -714,6 +750,8 @@ SCENARIOS: dict[str, Scenario] = {
     "per_key while two senders send": _scenario(_sent_in_order, ordering=Ordering.PER_KEY),
     "two senders at a full queue": _scenario(_full, retention=Retention(max_depth=2)),
     "the sweep mends a depth in traffic": _scenario(_mended, retention=Retention(max_depth=6)),
+    "two senders of a queue that nobody has used": _scenario(_unlisted, listed=False),
+    "a queue leaves the list while it is sent to": _scenario(_retired),
     "two sweeps and a tick": _scenario(_ticked, idempotency=Idempotency(window_seconds=1)),
     "a running message is cancelled": _scenario(_cancelled),
     "one replay job run twice": _scenario(_replayed),

@@ -82,8 +82,9 @@ def test_queue_state_is_read_from_the_attributes_of_its_model() -> None:
     named = {a.attr_name: a.attr_type for a in tables.QueueStateItem.get_attributes().values()}.items()
     item = {name: {kind: str(number)} for number, (name, kind) in enumerate(sorted(named)) if name not in ("pk", "sk")}
     state = counters.queue_state_of(item, "t", "q")
-    found = [getattr(state, field.name) for field in fields(state) if field.name not in ("tenant", "queue")]
+    found = [getattr(state, field.name) for field in fields(state) if field.name not in ("tenant", "queue", "listed")]
     plain = [",".join(value) if isinstance(value, tuple) else str(value) for value in found]
+    assert state.listed is bool(item.pop(counters.LISTED))
     assert sorted(value for value in plain if value != "{}") == sorted(next(iter(v.values())) for v in item.values())
 
 

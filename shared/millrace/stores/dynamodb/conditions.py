@@ -95,6 +95,10 @@ def missing(name: str) -> Condition:
     return Condition("attribute_not_exists(#)", (name,))
 
 
+def has(name: str) -> Condition:
+    return Condition("attribute_exists(#)", (name,))
+
+
 def counter_is(name: str, count: int) -> Condition:
     """Equal, where a counter that was never written counts as zero."""
     return equal(name, count) if count else missing(name) | equal(name, 0)
@@ -103,7 +107,7 @@ def counter_is(name: str, count: int) -> Condition:
 # -- what the protocol asks for ------------------------------------------------------------------------------------
 #: Nothing is stored under the key yet.
 ABSENT = Condition("", absent_too=True)
-PRESENT = Condition("attribute_exists(#)", ("pk",))
+PRESENT = has("pk")
 
 
 def holds_token(token: str) -> Condition:

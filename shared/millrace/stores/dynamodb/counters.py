@@ -1,4 +1,4 @@
-"""A queue's counters in DynamoDB: one item a queue, changed by additions that many messages share."""
+"""A queue's counters in DynamoDB: one item a queue, under a key of its own, changed by additions that many share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingCl
 from millrace.stores.dynamodb.writes import delete, put, update
 from millrace.stores.interface import Full
 
-QUEUES = "QUEUES"
+#: The sort key of a queue's state, which is alone under its partition key.
+STATE = "C"
+#: The attribute of a state whose queue is among those that the sweep goes over.
+LISTED = "listed"
 SWEEP = "SWEEP"
 #: An open circuit breaker is an attribute of the queue's state, named by this and its target.
 BREAKER = "open "
@@ -37,7 +40,6 @@ class Counters:
         minute = take.minute
         adds = {
             "depth": take.count,
-            "sequence": take.numbers,
             "arrived": take.arrived,
             counter("g", minute): take.count,
             counter("a", minute): take.arrived,
@@ -99,10 +101,6 @@ class Counters:
     def get_queue_state(self, tenant: str, queue: str) -> QueueState:
         item = self._calls.get_item(self._names.queue, queue_state_key(tenant, queue))
         return queue_state_of(item or {}, tenant, queue)
-
-    def list_all_queue_states(self) -> list[QueueState]:
-        items = self._calls.query_all(self._names.queue, QUEUES)
-        return [queue_state_of(item, *item["sk"]["S"].split("#", 1)) for item in items]
 
     def set_paused(self, tenant: str, queue: str, at: int, by: str) -> QueueState:
         return self._change(tenant, queue, None, sets={"paused": value_of(at), "paused_by": value_of(by)})
@@ -185,7 +183,7 @@ def sweep_position_item(name: str, position: str) -> Item:
 
 
 def queue_state_key(tenant: str, queue: str) -> Item:
-    return {"pk": {"S": QUEUES}, "sk": {"S": f"{tenant}#{queue}"}}
+    return {"pk": {"S": f"C#{tenant}#{queue}"}, "sk": {"S": STATE}}
 
 
 def queue_state_of(item: Mapping[str, Any], tenant: str, queue: str) -> QueueState:
@@ -198,7 +196,6 @@ def queue_state_of(item: Mapping[str, Any], tenant: str, queue: str) -> QueueSta
         tenant,
         queue,
         depth=int_in(item, "depth"),
-        sequence=int_in(item, "sequence"),
         returned=int_in(item, "returned"),
         epoch=int_in(item, "epoch"),
         paused_at=int_in(item, "paused"),
@@ -220,6 +217,7 @@ def queue_state_of(item: Mapping[str, Any], tenant: str, queue: str) -> QueueSta
             for name, value in item.items()
             if name.startswith(BREAKER)
         },
+        listed=LISTED in item,
     )
 
 

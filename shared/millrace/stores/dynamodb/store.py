@@ -10,7 +10,9 @@ from millrace.stores.dynamodb.counters import Counters
 from millrace.stores.dynamodb.dead_letters import DeadLetters
 from millrace.stores.dynamodb.entries import Entries
 from millrace.stores.dynamodb.messages import Messages
+from millrace.stores.dynamodb.order_numbers import OrderNumbers
 from millrace.stores.dynamodb.queue_samples import QueueSamples
+from millrace.stores.dynamodb.registry import Registry
 from millrace.stores.dynamodb.retrying_client import RetryingClient
 from millrace.stores.dynamodb.transactions import AppTransactions
 from millrace.stores.dynamodb.webhook_problems import WebhookProblems
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     from millrace.stores.interface import Store
 
 
-class DynamoStore(Entries, Messages, AppTransactions, Counters, QueueSamples, WebhookProblems, DeadLetters):
+class DynamoStore(
+    Entries, Messages, AppTransactions, Counters, OrderNumbers, Registry, QueueSamples, WebhookProblems, DeadLetters
+):
     """Both tables behind the `Store` interface. Safe to share between threads."""
 
     def __init__(

@@ -105,7 +105,6 @@ class QueueStateItem(_Keyed):
     """A queue's counters; those by minute and day are named as they come."""
 
     depth = NumberAttribute(null=True)
-    sequence = NumberAttribute(null=True)
     returned = NumberAttribute(null=True)
     epoch = NumberAttribute(null=True)
     paused = NumberAttribute(null=True)
@@ -118,6 +117,17 @@ class QueueStateItem(_Keyed):
     repaired = NumberAttribute(null=True)
     moved = NumberAttribute(null=True)
     recent = UnicodeAttribute(null=True)
+    listed = NumberAttribute(null=True)
+
+
+class OrderNumbersItem(_Keyed):
+    """How many order numbers a shard of an ordered queue has given out."""
+
+    sequence = NumberAttribute(null=True)
+
+
+class RegisteredItem(_Keyed):
+    """A queue that the sweep goes over."""
 
 
 class SlotItem(_Keyed):

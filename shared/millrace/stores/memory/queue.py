@@ -6,7 +6,7 @@ It ends with its process. Each method takes one lock, so that it is one atomic s
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -75,6 +75,7 @@ class MemoryStore:
         self.results: dict[str, Result] = {}
         self.workflow_state: dict[str, WorkflowState] = {}
         self.states: dict[tuple[str, str], QueueState] = {}
+        self.numbers: dict[tuple[str, str, int], int] = {}  #: the last order number of each shard
         self.slots: dict[tuple[str, str, int], Slot] = {}
         self.sweep_positions: dict[str, str] = {}
         self.samples: dict[tuple[str, str], dict[int, QueueSample]] = {}
@@ -323,7 +324,26 @@ class MemoryStore:
 
     def list_all_queue_states(self) -> list[QueueState]:
         with self._lock:
-            return [state for _, state in sorted(self.states.items())]
+            return [state for _, state in sorted(self.states.items()) if state.listed]
+
+    def register(self, tenant: str, queue: str) -> None:
+        with self._lock:
+            self._keep(replace(self.get_queue_state(tenant, queue), listed=True), ())
+
+    def unregister(self, seen: QueueState) -> bool:
+        with self._lock:
+            state = self.get_queue_state(seen.tenant, seen.queue)
+            if not state.listed or state.depth or state.moved_at != seen.moved_at:
+                return False
+            self._keep(replace(state, listed=False), ())
+            return True
+
+    def take_numbers(self, tenant: str, queue: str, counts: Mapping[int, int]) -> dict[int, int]:
+        with self._lock:
+            first = {shard: self.numbers.get((tenant, queue, shard), 0) + 1 for shard in counts}
+            for shard, count in counts.items():
+                self.numbers[tenant, queue, shard] = first[shard] + count - 1
+            return first
 
     def _keep(self, state: QueueState, stale: tuple[int, ...]) -> QueueState:
         def without_stale(counts: Any) -> dict[int, int]:
@@ -346,7 +366,6 @@ class MemoryStore:
             taken = replace(
                 state,
                 depth=state.depth + take.count,
-                sequence=state.sequence + take.numbers,
                 arrived=state.arrived + take.arrived,
                 moved_at=take.now,
                 grants=_added(state.grants, take.minute, take.count),
