@@ -92,7 +92,7 @@ deploy: install .venv-sam/.installed  ## deploy the example to AWS, to a stack o
 
 ## -- proof ------------------------------------------------------------------------------------------------
 
-.PHONY: simulate test check unit bench costs hammer soak load chaos checkov app-test clients-test deploy-test spark-test spark4-test
+.PHONY: simulate test check unit bench costs orders hammer soak load chaos checkov app-test clients-test deploy-test spark-test spark4-test
 test: check unit  ## all checks and tests: what CI runs
 
 check: install  ## formatting, lint, types, import directions, definitions
@@ -119,6 +119,9 @@ costs: install engines ministack  ## write units of every operation, measured
 
 simulate: install  ## loads, ceilings and waits on a model of AWS, in virtual time: the same figures everywhere
 	@$(BIN)/python -m tests.performance.simulation.report
+
+orders: install engines  ## an order table and a queue, the worker killed 1,000 times: each charged once (ARGS="--kills 100")
+	@$(BIN)/python -m tests.examples.orders $(ARGS)
 
 hammer: install engines  ## 5,000 messages, 8 processes, some killed: nothing lost
 	@$(BIN)/python -m tests.proofs.hammer.run --messages 5000 --processes 8 --batch 25
