@@ -10,6 +10,6 @@
 
 from millrace.testing.effects import Effects
 from millrace.testing.explore import EffectsDiffer, Exploration, explore
-from millrace.testing.kit import AppUnderTest, Letter, WebhookAnswer
+from millrace.testing.kit import AppUnderTest, DeadLetterSummary, WebhookAnswer
 
-__all__ = ["AppUnderTest", "Effects", "EffectsDiffer", "Exploration", "Letter", "WebhookAnswer", "explore"]
+__all__ = ["AppUnderTest", "DeadLetterSummary", "Effects", "EffectsDiffer", "Exploration", "WebhookAnswer", "explore"]

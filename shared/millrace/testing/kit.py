@@ -64,7 +64,7 @@ class WebhookAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetterSummary:
     """A dead letter, as far as a test asks."""
 
     message_id: str
@@ -232,10 +232,12 @@ class AppUnderTest:
         found = self.assert_status(message_id, MessageStatus.DONE.value)
         return json.loads(found.result.snapshot) if found.result and found.result.snapshot else None
 
-    def dead_letters(self, queue: str) -> list[Letter]:
+    def dead_letters(self, queue: str) -> list[DeadLetterSummary]:
         """The dead letters of a queue, oldest first."""
         page = list_dead_letters(self.queue(queue), newest_first=False, limit=100)
-        return [Letter(found.message.id, found.reason.value, found.error, found.attempts) for found in page.items]
+        return [
+            DeadLetterSummary(found.message.id, found.reason.value, found.error, found.attempts) for found in page.items
+        ]
 
 
 def _draft(body: Any, key: str = "", idempotency_key: str | None = None) -> Draft:
