@@ -53,7 +53,7 @@ class Ids:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ExportShare:
     """One task's share of exports."""
 
     number: int
@@ -79,7 +79,7 @@ class AuditOf:
     tenant: str
 
 
-Part = Segment | Ids | Failed | AuditOf | Share
+Part = Segment | Ids | Failed | AuditOf | ExportShare
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def read_lives(reading: Reading, part: Part) -> Iterator[Life]:
     """The messages of a part, with how they stand or ended."""
     facts_by_id = _facts_by_id(reading, part)
     read = reading.deriving.read_body if reading.deriving.bodies else None
-    views = reading.deriving.views if isinstance(part, Share) else Views((reading.started_at * MICROS,))
+    views = reading.deriving.views if isinstance(part, ExportShare) else Views((reading.started_at * MICROS,))
     for id_, facts in facts_by_id:
         lives = lives_of(id_, facts, views, read=read).lives
         yield from (life for life in lives if reading.deriving.wants(life.message))
@@ -150,7 +150,7 @@ def read_audit_events(reading: Reading, part: Part) -> Iterator[AuditEvent]:
 def _facts(reading: Reading, part: Part, kind: FactKind) -> Iterator[Fact]:
     """The items of one kind, each as it stands."""
     at = reading.started_at * MICROS
-    if isinstance(part, Share):
+    if isinstance(part, ExportShare):
         newest: dict[str, Fact] = {}
         for fact in _shared_facts(part, lambda fact: fact.key, lambda found: found is kind):
             known = newest.get(fact.key)
@@ -164,7 +164,7 @@ def _facts(reading: Reading, part: Part, kind: FactKind) -> Iterator[Fact]:
 
 
 def _facts_by_id(reading: Reading, part: Part) -> Iterator[tuple[str, list[Fact]]]:
-    if isinstance(part, Share):
+    if isinstance(part, ExportShare):
         grouped: dict[str, list[Fact]] = {}
         for fact in _shared_facts(part, lambda fact: fact.id, lambda kind: kind is not FactKind.AUDIT_EVENT):
             grouped.setdefault(fact.id, []).append(fact)
@@ -176,7 +176,7 @@ def _facts_by_id(reading: Reading, part: Part) -> Iterator[tuple[str, list[Fact]
         yield from batch.items()
 
 
-def _shared_facts(part: Share, key: Callable[[Fact], str], wanted: Callable[[FactKind], bool]) -> Iterator[Fact]:
+def _shared_facts(part: ExportShare, key: Callable[[Fact], str], wanted: Callable[[FactKind], bool]) -> Iterator[Fact]:
     for file in part.files:
         for line in read_text(file):
             if not line.strip():

@@ -28,12 +28,12 @@ from millrace.spark.data.lives import Life
 from millrace.spark.data.message_rows import LIFE, TIMES, Deriving, life_row
 from millrace.spark.data.parts import (
     AuditOf,
+    ExportShare,
     Failed,
     Ids,
     Part,
     Reading,
     Segment,
-    Share,
     read_audit_events,
     read_dead_lives,
     read_lives,
@@ -155,7 +155,7 @@ class ReadPlan:
         of_dead = [export.until for export in found if export.full and export.table != queue_table]
         files = tuple(ExportFile(place, export.until, endpoint) for export in found for place in export.files)
         count = self.segments or task_count(found, endpoint)
-        parts: list[Part] = [Share(number, count, files, max(of_dead, default=0)) for number in range(count)]
+        parts: list[Part] = [ExportShare(number, count, files, max(of_dead, default=0)) for number in range(count)]
         return replace(self, reading=replace(self.reading, deriving=deriving)), parts
 
     # -- rows --------------------------------------------------------------------------------------------------------
