@@ -22,6 +22,7 @@ DEFINITIONS = Definitions(
             "Jobs": defined("Jobs"),
             "Ordered": defined("Ordered", ordering="fifo"),
             "Keyed": defined("Keyed", ordering="per_key"),
+            "Places": defined("Places", ordering="per_key", concurrency_per_key=2),
             "Small": defined("Small", retention={"max_depth": 3}),
             "Brief": defined("Brief", idempotency={"window_seconds": 1}),
             "Wide": defined("Wide", shards=4, rate_per_second=5.0),

@@ -9,7 +9,7 @@ import pytest
 from millrace.admin.service import AdminService
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue
-from millrace.engine.finish import RunFailure, nack
+from millrace.engine.finish import RunFailure, ack, nack
 from millrace.model.message import Draft
 from millrace.model.queue_state import BreakerState
 from tests.admin.calling import Caller
@@ -78,3 +78,24 @@ def test_messages_that_nobody_takes_are_named(why: Any, call: Caller, service: A
     ((kind, says, _),) = why()
     assert kind == "nobody_works"
     assert says == "1 are ready, the oldest came 3 min ago, and nobody takes them: does a worker run for Jobs?"
+
+
+def test_keys_whose_places_are_taken_are_counted_with_what_waits_behind_them(
+    why: Any, call: Caller, service: AdminService
+) -> None:
+    queue = service.queue(call.tenant, "Places")
+    for key in "aaaabbbc":
+        enqueue(queue, Draft(b"{}", key=key))
+    assert why("Places") == []
+    claims = claim(queue, owner="w", limit=9).claims
+    says = "3 wait because 2 keys have 2 in hand or waiting for a retry, as many as their queue allows"
+    assert why("Places") == [("full_keys", says, "none")]
+    (held, *_) = [one for one in claims if one.entry.key == "a"]
+    nack(queue, held.entry, held.message, RunFailure("E", "x"), delay_ms=30_000)
+    assert why("Places") == [("full_keys", says, "none")]
+    for one in claims:
+        if one.entry.key == "b":
+            ack(queue, [one.entry])
+    says = "2 wait because 1 key has 2 in hand or waiting for a retry, as many as their queue allows"
+    assert why("Places") == [("full_keys", says, "none")]
+    assert call.ok("GET", "/admin/queues/Places")["concurrency_per_key"] == 2

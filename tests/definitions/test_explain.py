@@ -7,6 +7,7 @@ import pytest
 from millrace.definitions import load
 from millrace.definitions.explain import describe_wait, in_words, limits, next_runs, timetable
 from millrace.model.queue_spec import Jitter, RetryPolicy
+from tests.definitions.writing import loaded, queue_text
 from tests.worker.definitions import compiled
 
 
@@ -69,3 +70,11 @@ def test_what_the_clock_enqueues_is_told_with_its_next_times() -> None:
     assert name == "schedule"
     assert sentence.startswith("Nightly: 30 2 * * * (Europe/Berlin), missed ticks: latest; ")
     assert sentence.endswith("next 2026-03-29 03:00 CEST, 2026-03-30 02:30 CEST, 2026-03-31 02:30 CEST")
+
+
+def test_places_of_a_key_are_said_beside_the_order() -> None:
+    queue = loaded(queue_text("ordering: per_key(payload.id)  concurrency_per_key: 3")).queue("Jobs")
+    said = dict(limits(queue))
+    assert said["order"] == "as they came within one payload.id, 3 at once"
+    assert said["of one key"] == "at most 3 in hand; one that waits for its next try is among them"
+    assert "of one key" not in dict(limits(loaded(queue_text("ordering: per_key(payload.id)")).queue("Jobs")))

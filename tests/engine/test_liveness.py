@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -186,11 +187,18 @@ def test_a_higher_priority_is_first_though_thousands_are_held(store: TestStore, 
     assert [held.message.idempotency_key for held in claims] == ["urgent"]
 
 
-@pytest.mark.parametrize(("keys", "depth", "polls"), [(200, 5, 1), (10_000, 1, 4), (10_000, 2, 8), (100, 40, 10)])
+@pytest.mark.parametrize(
+    ("places", "keys", "depth", "polls"),
+    [
+        *((None, 200, 5, 1), (None, 10_000, 1, 4), (None, 10_000, 2, 8), (None, 100, 40, 10)),
+        *((2, 10_000, 2, 6), (2, 100, 40, 10), (5, 2_000, 6, 4)),
+    ],
+)
 def test_a_ready_key_is_found_behind_many_that_back_off(
-    store: TestStore, clock: Clock, keys: int, depth: int, polls: int
+    store: TestStore, clock: Clock, places: int | None, keys: int, depth: int, polls: int
 ) -> None:
-    queue = queue_on(store, clock, ordering=Ordering.PER_KEY, delivery=RetryPolicy(max_attempts=50))
+    policy = RetryPolicy(max_attempts=50)
+    queue = queue_on(store, clock, ordering=Ordering.PER_KEY, concurrency_per_key=places, delivery=policy)
     for number in range(0, keys, 20):
         drafts = [
             Draft(b"{}", idempotency_key=f"{key}-{n}", key=f"key{key}")
@@ -199,11 +207,11 @@ def test_a_ready_key_is_found_behind_many_that_back_off(
         ]
         for start in range(0, len(drafts), 100):
             enqueue_all(queue, drafts[start : start + 100])
-    heads: dict[str, Entry] = {}
+    met: Counter[str] = Counter()
     for place, entry in store.entries.items():
-        heads.setdefault(group_of(place), entry)
-    for entry in heads.values():
-        store.entries[entry.place] = replace(entry, due=clock() + HOUR, attempts=1)
+        met[group_of(place)] += 1
+        if met[group_of(place)] <= (places or 1):
+            store.entries[place] = replace(entry, due=clock() + HOUR, attempts=1)
     enqueue(queue, Draft(b"{}", idempotency_key="healthy", key="healthy"))
     for _ in range(polls):
         claimed = claim(queue, owner="w", limit=10)

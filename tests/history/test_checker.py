@@ -124,6 +124,15 @@ def test_a_start_before_an_earlier_message_ended_is_found(ordering: Ordering) ->
     assert check_history([*first, *second]).sound
 
 
+def test_a_start_beside_more_earlier_messages_than_its_key_has_places_is_found() -> None:
+    lives = [life(10, "a", 1, accepted=1), life(11, "b", 2, accepted=2), life(12, "c", 3, accepted=3)]
+    history = [replace(one, places=2) if one.event is HistoryEvent.ACCEPTED else one for all_ in lives for one in all_]
+
+    assert check_history([one for one in history if one.message != "c"], ordering=Ordering.PER_KEY).sound
+    (finding,) = check_history(history, ordering=Ordering.PER_KEY).findings
+    assert (finding.fault, finding.message) == (Fault.OUT_OF_ORDER, "c")
+
+
 def test_order_is_judged_by_when_an_ack_was_sent_and_not_among_one_batch() -> None:
     behind_the_ack = [*life(10, "a", 1, accepted=1), *life(15, "b", 2, accepted=2)]
     one_batch = [*life(10, "a", 1, accepted=1), *life(10, "b", 2, accepted=1)]

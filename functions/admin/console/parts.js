@@ -201,7 +201,7 @@ export function progress(job) {
 }
 
 const WORDS = {
-  paused: ["paused", "warn"], target_down: ["target down", "bad"], first_in_line: ["waits for its first", "warn"], concurrency: ["at max_concurrency", ""],
+  paused: ["paused", "warn"], target_down: ["target down", "bad"], first_in_line: ["waits for its first", "warn"], concurrency: ["at max_concurrency", ""], full_keys: ["keys in hand", ""],
   rate: ["at its rate", ""], full: ["full", "bad"], nobody_works: ["nobody works", "bad"],
 };
 

@@ -14,7 +14,7 @@ from millrace.model.keys import END, READY
 from millrace.model.queue_spec import Ordering
 from millrace.model.queue_state import BreakerState, QueueState
 
-KINDS = ("paused", "target_down", "first_in_line", "concurrency", "rate", "full", "nobody_works")
+KINDS = ("paused", "target_down", "first_in_line", "concurrency", "full_keys", "rate", "full", "nobody_works")
 ACTIONS = ("resume", "reset_breakers", "none")
 #: Messages that are ready for longer than this, while nobody holds any, need a word.
 UNTOUCHED_MS = 2 * MINUTE
@@ -54,6 +54,12 @@ def _by_limits(queue: Queue, found: Stats, state: QueueState, now: int) -> Itera
     if found.ready and found.in_flight >= spec.max_concurrency:
         says = f"{found.ready} wait because {found.in_flight} run at the same time, as many as max_concurrency allows"
         yield _reason("concurrency", says)
+    if found.behind_full_keys:
+        each = spec.concurrency_per_key or 1
+        keys = (
+            f"{found.full_keys} key{'s have' if found.full_keys > 1 else ' has'} {each} in hand or waiting for a retry"
+        )
+        yield _reason("full_keys", f"{found.behind_full_keys} wait because {keys}, as many as their queue allows")
     if found.ready and spec.rate_per_second and state.pace_at > now:
         rate = f"its rate is {spec.rate_per_second:g} a second"
         says = f"{found.ready} wait because {rate}, next start {_until(state.pace_at, now)}"

@@ -61,6 +61,11 @@ def limits(queue: QueueDefinition, webhooks: Iterable[WebhookDefinition] = ()) -
     yield "lease", f"{in_words(spec.lease_ms)}, extended while the work runs"
     yield "one run", f"at most {in_words(int(spec.execution_timeout_seconds * 1000))}"
     yield "at once", f"{spec.max_concurrency:,} runs over all workers"
+    if queue.key is not None and spec.concurrency_per_key is not None:
+        yield (
+            "of one key",
+            f"at most {spec.concurrency_per_key:,} in hand; one that waits for its next try is among them",
+        )
     if spec.rate_per_second is not None:
         yield "rate", f"{spec.rate_per_second:g} starts a second over all workers"
     if queue.filter is not None:
@@ -104,7 +109,8 @@ def _order(queue: QueueDefinition) -> str:
         case Ordering.FIFO:
             return "one after the other, as they came"
         case Ordering.PER_KEY:
-            return f"as they came within one {key}"
+            several = f", {queue.spec.concurrency_per_key} at once" if (queue.spec.concurrency_per_key or 1) > 1 else ""
+            return f"as they came within one {key}{several}"
     return f"none; every {key} takes its turn" if queue.spec.fair else "none"
 
 

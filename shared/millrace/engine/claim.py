@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from millrace.engine.clear import aged, bury_doomed, lost_run, remove_orphan
 from millrace.engine.enqueue import ORPHAN_GRACE_MS
 from millrace.engine.finish import release
+from millrace.engine.places import keep_within
 from millrace.engine.poll import DOOMED_AT_ONCE, EVERYTHING, Filter, PollResult, poll
 from millrace.engine.queue import Queue
 from millrace.engine.shares import note_losses
 from millrace.model.errors import InvalidField, StoreUnavailable
 from millrace.model.ids import random_token
-from millrace.model.keys import group_of
 from millrace.model.message import Attempt, Entry, Message, Place
 from millrace.model.queue_spec import Ordering
 from millrace.stores.interface import Applied, Unknown, WriteResult
@@ -207,11 +207,14 @@ def _claim_found(queue: Queue, found: PollResult, messages: dict[str, Message], 
     """Claim what a poll found and what is committed."""
     now = queue.now()
     seen = [entry for entry in found.entries if _committed(entry, messages)]
-    if queue.spec.ordering is Ordering.PER_KEY:
-        seen = _first_of_each_key(seen)
+    if found.places is not None:
+        seen = found.places.within(seen)
     if asked.least_tried and queue.spec.ordering is not Ordering.FIFO:
         seen.sort(key=lambda entry: entry.attempts + entry.lost(now))
     held = _take(queue, seen[: asked.wanted], asked.owner, now, asked.lease_ms)
+    if queue.spec.concurrency_per_key is not None and held:
+        kept = keep_within(queue, held[0][1].place.pk, [entry for _, entry in held], len(found.passed))
+        held = [pair for pair in held if pair[1].token in kept]
     return [Claim(entry, messages[entry.id], lost_run(before, now)) for before, entry in held]
 
 
@@ -240,13 +243,6 @@ def _clear(
         log.warning("What is to be buried stays until the next poll.", extra=fields)
         found.later(now)
     return cleared
-
-
-def _first_of_each_key(entries: list[Entry]) -> list[Entry]:
-    firsts: dict[str, Entry] = {}
-    for entry in entries:
-        firsts.setdefault(group_of(entry.place), entry)
-    return list(firsts.values())
 
 
 def clear_doomed(queue: Queue, owner: str) -> int:

@@ -12,6 +12,7 @@ from millrace.model.cursor import Page, check_page, decode_cursor, encode_cursor
 from millrace.model.errors import InvalidCursor, InvalidField
 from millrace.model.keys import END, READY, WAITING, group_of
 from millrace.model.message import Entry
+from millrace.model.queue_spec import Ordering
 
 #: Entries of a lane counted one by one in each partition; beyond that the counter counts.
 COUNTED = 300
@@ -38,6 +39,8 @@ class Stats:
     by_project: Mapping[str, int] = field(default_factory=dict)  #: of the entries counted
     totals: Mapping[str, int] = field(default_factory=dict)
     open_targets: Mapping[str, int] = field(default_factory=dict)  #: target that is down → when it is probed next
+    full_keys: int = 0  #: keys whose places are all taken while messages wait behind them, of the entries counted
+    behind_full_keys: int = 0  #: those messages
 
 
 def stats(queue: Queue) -> Stats:
@@ -52,6 +55,7 @@ def stats(queue: Queue) -> Stats:
     if not complete:
         ready = max(ready, state.depth - in_flight - scheduled)
     arrived, done = state.per_minute(now)
+    behind = _behind_full_keys(queue, counted, now)
     return Stats(
         depth=len(counted) if complete else state.depth,
         ready=ready,
@@ -66,7 +70,25 @@ def stats(queue: Queue) -> Stats:
         by_project=Counter(entry.project for entry in counted),
         totals={"arrived": state.arrived, "done": state.done, "failed": state.failed, "dead": state.dead},
         open_targets={name: breaker.until for name, breaker in state.breakers.items()},
+        full_keys=len(behind),
+        behind_full_keys=sum(behind.values()),
     )
+
+
+def _behind_full_keys(queue: Queue, counted: list[Entry], now: int) -> Counter[str]:
+    """How many are ready in each key whose places are taken by entries that run or wait for their next try."""
+    behind: Counter[str] = Counter()
+    if queue.spec.ordering is Ordering.PER_KEY:
+        places = queue.spec.concurrency_per_key or 1
+        met: Counter[str] = Counter()
+        taken: Counter[str] = Counter()
+        for entry in counted:
+            key = entry.place.pk + group_of(entry.place)
+            met[key] += 1
+            ready = status_of(entry, now) is MessageStatus.READY
+            taken[key] += met[key] <= places and not ready
+            behind[key] += met[key] > places and ready and taken[key] == places
+    return +behind
 
 
 def count_dead(queue: Queue) -> int:

@@ -6,11 +6,11 @@ keep their order, the poll steps from key to key instead of reading through them
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 from millrace.engine.laps import Lap, grown
+from millrace.engine.places import Places
 from millrace.engine.queue import Queue
 from millrace.engine.shares import Share, note_holders
 from millrace.model.cursor import Page
@@ -59,6 +59,7 @@ class PollResult:
     next_at: int | None = None  #: when something more may become claimable, as far as the poll could see
     passed: Set[Place] = frozenset()  #: entries to look past: they have no message yet
     left: bool = False  #: entries that may run were left to rivals, whose turn it is
+    places: Places | None = None  #: of the keys that were met, where keys have an order
 
     def later(self, at: int) -> None:
         self.next_at = at if self.next_at is None else min(self.next_at, at)
@@ -229,25 +230,24 @@ def _from_head(queue: Queue, pk: str, wanted: int, now: int, only: Filter, found
 
 
 def _heads_of_keys(queue: Queue, pk: str, wanted: int, now: int, only: Filter, found: PollResult) -> None:
-    """The first entry of each key, from where the last poll stopped and around, so that every key gets its turn.
+    """The first entries of each key, from where the last poll stopped and around, so that every key gets its turn.
 
-    Of a key whose first ones are passed by, as many more again: most likely those have no message either. Where its
-    bound is reached before it came round, the poll says that there is more to see now.
+    Where its bound is reached before it came round, the poll says that there is more to see now.
     """
-    passed = Counter(group_of(place) for place in found.passed)
-    open_: dict[str, int] = {}
-    lap = Lap(queue, pk, READY, READY_END, wanted)
+    places = found.places = Places(queue, pk, found.passed, now)
+    lap = Lap(queue, pk, READY, READY_END, wanted, places.window)
     for page in lap.pages():
         for entry in page.items:
-            group = group_of(entry.place)
-            left = open_.get(group, 1 + passed[group])
-            if left and entry.place not in found.passed:
+            if entry.place not in found.passed and places.is_open(entry):
                 claimable = _claimable(queue, [entry], now, only, found)
                 found.entries += claimable
-                open_[group] = left - 1 if claimable else 0
+                places.note(entry, claimable=bool(claimable))
+            elif until := places.full_until(group_of(entry.place)):
+                found.later(until)
+        found.entries = places.within(found.entries, spare=True)
         if len(found.entries) >= wanted:
             break
-    if len(found.entries) > wanted:
+    if len(found.entries) > wanted or (found.entries and places.window > 1):
         del found.entries[wanted:]
         lap.stop_behind(found.entries[-1])
     if not found.entries and not lap.came_round:

@@ -75,6 +75,7 @@ class PollMemory:
     held: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)  #: head that others hold, until when
     rivals: dict[str, dict[str, int]] = field(default_factory=dict)  #: partition → who held claims there, and when
     lost_at: dict[str, int] = field(default_factory=dict)  #: partition → when a claim was last lost to somebody else
+    full: dict[tuple[str, str], int] = field(default_factory=dict)  #: key whose places others took → when to ask again
 
 
 @dataclass(frozen=True, slots=True)

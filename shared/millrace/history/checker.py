@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from millrace.history.liveness import STALLED_AFTER_MS, check_runs, check_waits
 from millrace.history.log import HistoryEvent
-from millrace.history.records import NEVER, BrokenPromise, Fault, HistoryRecord, MessageLife, shown
+from millrace.history.records import NEVER, BrokenPromise, Fault, HistoryRecord, LatestEnds, MessageLife, shown
 from millrace.model.queue_spec import Ordering
 
 
@@ -140,7 +140,7 @@ def _check_starts(life: MessageLife, skew_ms: int) -> Iterator[BrokenPromise]:
 
 
 def _check_order(lives: Iterable[MessageLife], ordering: Ordering, skew_ms: int) -> Iterator[BrokenPromise]:
-    """A message starts only after every earlier one of its queue or key has ended."""
+    """A message starts only after every earlier one of its queue or key has ended, or all but those with a place."""
     lines: dict[tuple[str, str, str], list[MessageLife]] = defaultdict(list)
     for life in lives:
         line = life.line(ordering)
@@ -154,15 +154,17 @@ def _check_line(line: list[MessageLife], skew_ms: int) -> Iterator[BrokenPromise
     """One queue's or key's messages. Earlier is what was accepted before the other one's sender began."""
     line = sorted(line, key=lambda life: life.accepted_at)
     accepted = [life.accepted_at for life in line]
-    last: list[tuple[int, MessageLife]] = []  #: the latest end so far, and whose it is
+    ends = LatestEnds(line)
+    free: list[tuple[int, MessageLife] | None] = []  #: behind each: when there was a place, and by whose end
     for life in line:
-        end = (life.ended_at(), life)
-        last.append(max(last[-1], end, key=lambda one: one[0]) if last else end)
+        ends.put(life.ended_at(), life)
+        free.append(ends.free)
     for life in line:
         earlier = bisect_left(accepted, life.sent_at - skew_ms)
-        if not earlier or not life.of[HistoryEvent.STARTED]:
+        place = free[earlier - 1] if earlier else None
+        if place is None or not life.of[HistoryEvent.STARTED]:
             continue
-        end_at, holder = last[earlier - 1]
+        end_at, holder = place
         start = life.starts[0]
         # One consumer may be handed a batch from the head, to run it in its order.
         together = any((run.at, run.owner) == (start.at, start.owner) for run in holder.of[HistoryEvent.STARTED])

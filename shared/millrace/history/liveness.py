@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from millrace.history.log import HistoryEvent
-from millrace.history.records import NEVER, BrokenPromise, Fault, HistoryRecord, MessageLife, shown
+from millrace.history.records import NEVER, BrokenPromise, Fault, HistoryRecord, LatestEnds, MessageLife, shown
 from millrace.model.queue_spec import Ordering
 
 STALLED_AFTER_MS = 60_000
@@ -85,7 +85,7 @@ def _waits(life: MessageLife, unblocked_at: int) -> Iterator[_Wait]:
 
 
 def _unblocked(lives: list[MessageLife], ordering: Ordering) -> dict[int, int]:
-    """When everything earlier of an ordered message's line had ended."""
+    """When an ordered message's line had a place for it: everything earlier had ended, or all but a few."""
     lines: dict[tuple[str, str, str], list[tuple[int, MessageLife]]] = defaultdict(list)
     for life in lives:
         line, sequence = life.line(ordering), life.accepted[0].sequence
@@ -93,10 +93,10 @@ def _unblocked(lives: list[MessageLife], ordering: Ordering) -> dict[int, int]:
             lines[line].append((sequence, life))
     unblocked: dict[int, int] = {}
     for together in lines.values():
-        latest = 0
+        ends = LatestEnds(life for _, life in together)
         for _, life in sorted(together, key=lambda one: one[0]):
-            unblocked[id(life)] = latest
-            latest = max(latest, _over_at(life))
+            unblocked[id(life)] = ends.free[0] if ends.free else 0
+            ends.put(_over_at(life), life)
     return unblocked
 
 

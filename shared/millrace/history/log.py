@@ -67,6 +67,7 @@ class HistoryLog:
             lines.setdefault((entry.priority, entry.due) if entry else (0, 0), []).append(one)
         for (priority, due), rows in lines.items():
             more = {"max_attempts": spec.delivery.max_attempts, "priority": priority, "due": due}
+            more["places"] = spec.concurrency_per_key or 0
             self._line(HistoryEvent.ACCEPTED, at, tenant, spec.name, "", rows, more)
 
     def happened(

@@ -147,7 +147,7 @@ def _batch(fields: Mapping[str, Any]) -> Iterator[HistoryRecord]:
     """
     at, event = int(fields["at"]), HistoryEvent(fields["event"])
     owner, queue, tenant = (intern(str(fields[name])) for name in ("owner", "queue", "tenant"))
-    more = [int(fields.get(name, 0)) for name in ("due", "priority", "max_attempts")]
+    more = [int(fields.get(name, 0)) for name in ("due", "priority", "max_attempts", "places")]
     for message, version, nonce, *order in fields["messages"]:
         key, sequence, sent = order or ("", None, None)
         life = intern(str(message)), int(version), owner, queue, intern(str(key)), sequence, tenant, intern(str(nonce))
@@ -168,4 +168,5 @@ def _single(fields: Mapping[str, Any]) -> HistoryRecord:
         sequence=None if sequence is None else int(str(sequence)),
         due=int(str(fields.get("due", 0))),
         max_attempts=int(str(fields.get("max_attempts", 0))),
+        places=int(str(fields.get("places", 0))),
     )

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import pairwise
+from heapq import heappop, heappush
+from itertools import count, pairwise
 
 from millrace.history.log import HistoryEvent
 from millrace.model.queue_spec import Ordering
@@ -49,6 +50,7 @@ class HistoryRecord:
     due: int = 0  #: when it may run, if not at once: accepted with a delay, or given back for a time
     priority: int = 0
     max_attempts: int = 0  #: of the queue when it was accepted; 0 where the log does not say
+    places: int = 0  #: of a key, where its queue lets several run at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,28 @@ class MessageLife:
             return None
         first = self.accepted[0]
         return first.tenant, first.queue, first.key if ordering is Ordering.PER_KEY else ""
+
+
+class LatestEnds:
+    """When all but a few of the messages put in so far had ended, and which was the last of those."""
+
+    def __init__(self, lives: Iterable[MessageLife]) -> None:
+        self._places = max((record.places for life in lives for record in life.accepted), default=0) or 1
+        self._latest: list[tuple[int, int, MessageLife]] = []
+        self._numbers = count()
+
+    def put(self, ended_at: int, life: MessageLife) -> None:
+        heappush(self._latest, (ended_at, -next(self._numbers), life))
+        if len(self._latest) > self._places:
+            heappop(self._latest)
+
+    @property
+    def free(self) -> tuple[int, MessageLife] | None:
+        """From when on there was a place behind them; None where there was one all along."""
+        if len(self._latest) < self._places:
+            return None
+        ended_at, _, life = self._latest[0]
+        return ended_at, life
 
 
 def shown(records: Iterable[HistoryRecord]) -> str:

@@ -96,6 +96,7 @@ class QueueSpec:
     idempotency: Idempotency = Idempotency()
     lease_seconds: float = 30.0  #: a claim not extended within this is taken over
     execution_timeout_seconds: float = 300.0  #: hard limit of one run, however often its claim was extended
+    concurrency_per_key: int | None = None  #: `per_key`: of each key so many in hand at once; None: one, by order alone
     max_concurrency: int = 10  #: runs at the same time, over all workers of the queue
     rate_per_second: float | None = None  #: starts per second, over all workers of the queue
     max_body_bytes: int = MAX_BODY_BYTES

@@ -26,6 +26,12 @@ def test_settings_arrive_where_they_belong() -> None:
     assert (spec.lease_seconds, definition.key_of({"payload": {"id": "k"}})) == (12, "k")
 
 
+def test_a_key_has_as_many_places_as_its_queue_says() -> None:
+    limited = loaded(queue_text("ordering: per_key(payload.id)  concurrency_per_key: 3")).queue("Jobs").spec
+    assert (limited.concurrency_per_key, limited.max_concurrency) == (3, 10)
+    assert loaded(queue_text("ordering: per_key(payload.id)")).queue("Jobs").spec.concurrency_per_key is None
+
+
 def test_a_key_of_its_own_makes_an_unordered_queue_fair() -> None:
     assert loaded(queue_text("key: payload.id")).queue("Jobs").spec.fair
 

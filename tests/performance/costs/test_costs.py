@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from millrace.engine.bury import fitting, shortened
-from millrace.engine.claim import claim
+from millrace.engine.claim import Claim, claim
 from millrace.engine.enqueue import enqueue, enqueue_all
 from millrace.engine.finish import ack
+from millrace.engine.queue import Queue
 from millrace.model.message import Attempt, Draft, MessageLocation
 from millrace.model.queue_samples import HOUR, SAMPLE_MS, QueueSample
 from millrace.model.queue_spec import Ordering, QueueSpec
@@ -118,6 +120,26 @@ def test_history_of_two_runs_always_fits(dead_letter: str, length: int) -> None:
 def test_retry_in_an_ordered_queue_stays_in_place_and_costs_four(bench: Bench) -> None:
     (cost,) = measures.retry(bench, SMALL, ordering=Ordering.FIFO)
     assert cost.writes == 4
+
+
+def test_places_of_a_key_cost_no_write_more_than_its_order(bench: Bench) -> None:
+    """The second look is a read: one for short keys, however many of them."""
+    written = {}
+    for places in (None, 1, 3):
+        queue = bench.queue(ordering=Ordering.PER_KEY, concurrency_per_key=places)
+        enqueue_all(queue, [Draft(SMALL, key=f"key{n}") for n in range(BATCH)])
+        claims: list[Claim] = []
+        taken = bench.measure(BATCH, partial(_take_all, queue, claims))
+        done = bench.measure(BATCH, partial(ack, queue, [held.entry for held in claims]))
+        assert len(claims) == BATCH
+        written[places] = taken.writes, done.writes - done.accounting, taken.requests * BATCH
+    assert written[1][:2] == written[3][:2] == written[None][:2]
+    assert written[None][0] == 1
+    assert written[3][2] == written[1][2] == written[None][2] + 1
+
+
+def _take_all(queue: Queue, claims: list[Claim]) -> None:
+    claims += claim(queue, owner="worker", limit=BATCH).claims
 
 
 @pytest.mark.parametrize("count", [1, BATCH])

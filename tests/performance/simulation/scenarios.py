@@ -274,6 +274,7 @@ class Beside:
     max_age_seconds: int = 4 * 86_400
     workers: int = 1
     kill_every_s: float | None = None  #: kill a worker with what it holds, and start another
+    places: int | None = None  #: of each key
 
 
 def longest_wait_ms(beside: Beside, *, healthy: int = 5, seed: int = 1, patience_ms: float = 600_000) -> float:
@@ -282,6 +283,7 @@ def longest_wait_ms(beside: Beside, *, healthy: int = 5, seed: int = 1, patience
         "Jobs",
         ordering=beside.ordering,
         shards=beside.shards,
+        concurrency_per_key=beside.places,
         max_concurrency=10_000,
         retention=Retention(max_age_seconds=beside.max_age_seconds),
         delivery=RetryPolicy(max_attempts=50, initial_backoff_ms=RETRY_MS, max_backoff_ms=RETRY_MS),
@@ -351,6 +353,15 @@ def blocked_keys(one: World, queue: Queue, count: int) -> None:
         item["due"] = {"N": str(one.time.clock() + 3_600_000)}
 
 
+def full_keys(one: World, queue: Queue, count: int) -> None:
+    """Keys with three messages each, of which the first two back off for an hour and hold both places."""
+    for number in range(3):
+        fill(one, queue, [Draft(b"{}", idempotency_key=f"{number}-{n}", key=f"key-{n}") for n in range(count)])
+        if number < 2:
+            for item in one.dynamodb.items(TABLES.queue, queue.partitions()):
+                item["due"] = {"N": str(one.time.clock() + 3_600_000)}
+
+
 def live_claims(one: World, queue: Queue, count: int) -> None:
     """Messages that consumers elsewhere hold for an hour."""
     fill(one, queue, [Draft(b"{}", idempotency_key=f"{n}") for n in range(count)])
@@ -394,6 +405,7 @@ BESIDE = (
     Beside("10,000 that always fail", poisoned),
     Beside("four workers, one killed every two seconds", slow_runs, count=15, workers=4, kill_every_s=2.0),
     Beside("10,000 keys that back off (per_key)", blocked_keys, Ordering.PER_KEY),
+    Beside("5,000 keys with both places backing off", full_keys, Ordering.PER_KEY, count=5_000, places=2),
     Beside("6,000 live claims of others", live_claims, count=6_000),
     Beside("10,000 that are to be buried", expired),
     Beside("200 entries of dead senders", never_committed, count=200),

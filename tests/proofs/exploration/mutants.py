@@ -12,6 +12,7 @@ import millrace.engine.bodies
 import millrace.engine.claim
 import millrace.engine.enqueue
 import millrace.engine.finish
+import millrace.engine.places
 import millrace.engine.poll
 import millrace.engine.shares
 import millrace.engine.status
@@ -218,6 +219,33 @@ def _credits_over_the_limit(patch: pytest.MonkeyPatch) -> None:
         return take_credits(self, tenant, queue, replace(take, max_depth=take.max_depth + 1))
 
     patch.setattr(MemoryStore, "take_credits", one_more)
+
+
+def _places_without_a_second_look(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        millrace.engine.claim, "keep_within", lambda _queue, _pk, taken, _passed: {entry.token for entry in taken}
+    )
+
+
+def _the_first_stays(patch: pytest.MonkeyPatch) -> None:
+    """Only those ahead count: what lies behind is taken to give back."""
+    heads = millrace.engine.places._heads
+
+    def ahead(queue: Any, pk: str, groups: list[str], width: int) -> dict[str, list[Entry]]:
+        found = heads(queue, pk, groups, width)
+        return {group: [entry for entry in entries if entry.live(queue.now())][:1] for group, entries in found.items()}
+
+    patch.setattr(millrace.engine.places, "_heads", ahead)
+
+
+def _a_place_too_many(patch: pytest.MonkeyPatch) -> None:
+    def more(self: Any, entries: Any, *, spare: bool = False) -> list[Entry]:
+        return list(entries)
+
+    patch.setattr(millrace.engine.places.Places, "within", more)
+    patch.setattr(millrace.engine.places.Places, "is_open", lambda _self, _entry: True)
+    patch.setattr(millrace.engine.places.Places, "note", lambda _self, _entry, claimable: None)
+    _places_without_a_second_look(patch)
 
 
 def _fifo_keeps_what_lies_behind_a_lost_head(patch: pytest.MonkeyPatch) -> None:
@@ -555,6 +583,26 @@ MUTANTS: dict[str, Mutant] = {
         "liveness: what is left to a rival is anybody's after half a second",
         "two workers race and share",
         _turns_that_never_come,
+    ),
+    "places without a second look": Mutant(
+        "reading a key again after the claim",
+        "one place for each key while three send",
+        _places_without_a_second_look,
+    ),
+    "places of two without a second look": Mutant(
+        "reading a key again after the claim",
+        "two places for each key while three send",
+        _places_without_a_second_look,
+    ),
+    "the first stays": Mutant(
+        "who sees too many gives back, also where he lies ahead",
+        "one place for each key while three send",
+        _the_first_stays,
+    ),
+    "a place too many": Mutant(
+        "the number of places",
+        "two places under takeover and failure",
+        _a_place_too_many,
     ),
     "probes without looking": Mutant(
         "one probe over all workers",

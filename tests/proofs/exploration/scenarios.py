@@ -74,6 +74,7 @@ class World:
         self.buried: Counter[tuple[str, str]] = Counter()
         self.cancelled: set[tuple[str, str]] = set()
         self.starts: Counter[tuple[str, str]] = Counter()
+        self.begun: set[tuple[str, str, int]] = set()  #: claims under which a run has started
         self.versions: dict[str, int] = {}
         self.origins: Counter[str] = Counter()
         self.sent_after: dict[str, frozenset[str]] = {}  # id → what had been accepted when it was sent
@@ -197,8 +198,10 @@ class World:
         assert current.token == held.entry.token, "a run started without its claim"
         self._assert_body(held)
         self.starts[key] += 1
+        self.begun.add((*key, held.entry.version))
         assert self.starts[key] <= MAX_ATTEMPTS, "more runs than attempts"
         self._assert_order(held)
+        self._assert_places()
         return True
 
     def _assert_body(self, held: Claim) -> None:
@@ -213,9 +216,21 @@ class World:
         """Earlier is what was accepted before this one was sent; all messages here are of one key."""
         if not self.spec.ordering.ordered:
             return
-        for message_id in self.sent_after.get(held.entry.id, ()):
-            key = (message_id, self.committed[message_id])
-            assert self.ended[key] or self.buried[key], "a message started before an earlier one had ended"
+        earlier = [(message_id, self.committed[message_id]) for message_id in self.sent_after.get(held.entry.id, ())]
+        unfinished = [key for key in earlier if not self.ended[key] and not self.buried[key]]
+        places = self.spec.concurrency_per_key or 1
+        assert len(unfinished) < places, "a message started before an earlier one had ended"
+
+    def _assert_places(self) -> None:
+        """Of those that were started never more hold their claim than the key has places."""
+        if self.spec.concurrency_per_key is None or not isinstance(self.real, MemoryStore):
+            return
+        running = [
+            entry
+            for entry in self.real.entries.values()
+            if entry.live(self.now) and (entry.id, entry.nonce, entry.version) in self.begun
+        ]
+        assert len(running) <= self.spec.concurrency_per_key, f"{len(running)} of a key run at the same time"
 
     # -- actors --
     def sender(
@@ -265,6 +280,19 @@ class World:
                     assert done, "a worker was told that its message is done, and it is not"
             except MillraceError:
                 return
+
+        return work
+
+    def parallel(self, name: str, limit: int) -> Callable[[], None]:
+        """A worker that runs all that it has claimed at the same time."""
+        queue = self.queue()
+
+        def work() -> None:
+            with suppress(MillraceError):
+                claims = claim(queue, owner=name, limit=limit).claims
+                started = [held.entry for held in claims if self.start(queue, held)]
+                self.stage.pause("run")
+                ack(queue, started, [b"r"] * len(started))
 
         return work
 
@@ -424,7 +452,8 @@ class World:
     # -- afterwards --
     def _may_run(self) -> set[str]:
         """Ids of what a free worker must be handed now: committed, due, unclaimed, first of its queue or key."""
-        queue, blocked, found = self.queue(), set[str](), set[str]()
+        queue, blocked, found = self.queue(), Counter[str](), set[str]()
+        places = self.spec.concurrency_per_key or 1
         for pk in queue.partitions():
             for entry in self.real.read_lane(pk, "", "~", 100).items:
                 group = {Ordering.FIFO: "", Ordering.PER_KEY: entry.key}.get(self.spec.ordering, entry.id)
@@ -432,9 +461,9 @@ class World:
                     continue
                 attempts = entry.attempts + entry.lost(self.now)
                 doomed = entry.expires_at <= self.now or attempts >= MAX_ATTEMPTS
-                if group not in blocked and not doomed and not entry.live(self.now) and entry.due <= self.now:
+                if blocked[group] < places and not doomed and not entry.live(self.now) and entry.due <= self.now:
                     found.add(entry.id)
-                blocked.add(group)
+                blocked[group] += 1
         return found
 
     def settle(self) -> None:
@@ -486,6 +515,28 @@ def _sent_in_order(world: World) -> list[tuple[str, Callable[[], None]]]:
         ("sender B", world.sender(None, 1)),
         ("worker", world.worker("w", limit=2)),
         ("other", world.worker("o", limit=2)),
+    ]
+
+
+def _sent_beside(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """Three senders of one key, which may lay their entries in another order than their numbers, and two workers."""
+    return [
+        ("sender A", world.sender(None, 1)),
+        ("sender B", world.sender(None, 1)),
+        ("sender C", world.sender(None, 1)),
+        ("worker", world.parallel("w", 2)),
+        ("other", world.parallel("o", 2)),
+    ]
+
+
+def _places(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """Four of a key with two places, under workers that fail, fall silent and come back."""
+    _prepared(world, *(Draft(b"a", key="k") for _ in range(4)))
+    return [
+        ("one", world.parallel("one", 3)),
+        ("time", world.time(LEASE_MS)),
+        ("two", world.worker("two", limit=2, fails=True)),
+        ("three", world.parallel("three", 2)),
     ]
 
 
@@ -748,6 +799,13 @@ SCENARIOS: dict[str, Scenario] = {
     "per_key under takeover and failure": _scenario(_in_order, ordering=Ordering.PER_KEY),
     "fifo while two senders send": _scenario(_sent_in_order, ordering=Ordering.FIFO),
     "per_key while two senders send": _scenario(_sent_in_order, ordering=Ordering.PER_KEY),
+    "one place for each key while three send": _scenario(
+        _sent_beside, ordering=Ordering.PER_KEY, concurrency_per_key=1
+    ),
+    "two places for each key while three send": _scenario(
+        _sent_beside, ordering=Ordering.PER_KEY, concurrency_per_key=2
+    ),
+    "two places under takeover and failure": _scenario(_places, ordering=Ordering.PER_KEY, concurrency_per_key=2),
     "two senders at a full queue": _scenario(_full, retention=Retention(max_depth=2)),
     "the sweep mends a depth in traffic": _scenario(_mended, retention=Retention(max_depth=6)),
     "two senders of a queue that nobody has used": _scenario(_unlisted, listed=False),

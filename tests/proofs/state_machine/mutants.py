@@ -117,7 +117,6 @@ def _second_of_a_key(patch: pytest.MonkeyPatch) -> None:
         found.entries = millrace.engine.poll._claimable(queue, page.items, now, only, found)[:wanted]
 
     patch.setattr(millrace.engine.poll, "_heads_of_keys", any_of_a_key)
-    patch.setattr(millrace.engine.claim, "_first_of_each_key", lambda entries: entries)
 
 
 def _no_turns(patch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ class Reference:
             case Ordering.FIFO:
                 queued = queued[:1]
             case Ordering.PER_KEY:
-                queued = list({life.key: life for life in reversed(queued)}.values())
+                queued = self._first_of_keys(queued)
         return [life for life in queued if self.doomed(life, now)]
 
     def repeat_of(self, message_id: str, now: int) -> Life | None:
@@ -121,12 +121,19 @@ class Reference:
                 run = next((n for n, life in enumerate(queued) if not free(life)), len(queued))
                 return queued[:run]
             case Ordering.PER_KEY:
-                firsts: dict[str, Life] = {}
-                for life in queued:
-                    firsts.setdefault(life.key, life)
-                return [life for life in firsts.values() if free(life)]
+                return [life for life in self._first_of_keys(queued) if free(life)]
             case Ordering.UNORDERED:
                 return [life for life in queued if free(life)]
+
+    def _first_of_keys(self, queued: list[Life]) -> list[Life]:
+        """Those that hold their key's places."""
+        met: Counter[str] = Counter()
+        firsts = []
+        for life in queued:
+            met[life.key] += 1
+            if met[life.key] <= (self.spec.concurrency_per_key or 1):
+                firsts.append(life)
+        return firsts
 
     def before(self, one: Life, other: Life) -> bool:
         """`one` has to start before `other`, where both may."""
@@ -207,7 +214,7 @@ class Reference:
         if self.spec.ordering is Ordering.FIFO:
             heads = heads[:1]
         elif self.spec.ordering is Ordering.PER_KEY:
-            heads = list({life.key: life for life in reversed(heads)}.values())
+            heads = self._first_of_keys(heads)
         times = [life.until if life.live(now) else life.due for life in heads if fits(only, life)]
         return min((time for time in times if time > now), default=None)
 

@@ -45,6 +45,7 @@ SHAPES = (
     _spec("Sharded", shards=3, idempotency=UNCACHED, delivery=TIMETABLE),
     _spec("PerKeySharded", ordering=Ordering.PER_KEY, shards=2, delivery=TIMETABLE),
     _spec("FairSharded", fair=True, shards=2),
+    _spec("Places", ordering=Ordering.PER_KEY, concurrency_per_key=2, shards=2, delivery=TIMETABLE),
 )
 
 

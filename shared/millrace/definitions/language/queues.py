@@ -65,6 +65,7 @@ def check_queue(name: Word, app: str, settings: BlockReader) -> CheckedQueue:
                 "execution_timeout_seconds", _DEFAULT.execution_timeout_seconds
             ),
             "max_concurrency": settings.whole("max_concurrency", _DEFAULT.max_concurrency),
+            "concurrency_per_key": _concurrency_per_key(ordering, settings),
             "rate_per_second": _rate(settings),
             "max_body_bytes": settings.whole("max_body_bytes", _DEFAULT.max_body_bytes),
         },
@@ -211,6 +212,19 @@ def _idempotency(settings: BlockReader) -> dict[str, Any]:
         "window_seconds": settings.whole("window_seconds", default.window_seconds),
         "cache_result": settings.boolean("cache_result", default=default.cache_result),
     }
+
+
+def _concurrency_per_key(ordering: str, settings: BlockReader) -> int | None:
+    """How many of a key are in hand at once. Their entries must lie in one order, so it needs `per_key`."""
+    if not settings.has("concurrency_per_key"):
+        return None
+    count = settings.whole("concurrency_per_key", 1)
+    if ordering != Ordering.PER_KEY:
+        problem = f"`concurrency_per_key` needs a key, and this queue is {ordering}"
+        hint = "write `ordering: per_key(payload.id)`, or remove it: `max_concurrency` limits all runs together"
+        settings.error(settings.span_of("concurrency_per_key"), Code.TYPE, problem, hint)
+        return None
+    return count
 
 
 def _rate(settings: BlockReader) -> float | None:

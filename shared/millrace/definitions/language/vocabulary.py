@@ -20,7 +20,8 @@ VOCABULARY: dict[str, Words] = {
     "queue": Words(
         (
             "ordering", "key", "filter", "shards", "priority", "project", "labels", "lease_seconds",
-            "execution_timeout_seconds", "max_concurrency", "max_body_bytes", "backoff", "fed_by", "drained_by",
+            "execution_timeout_seconds", "max_concurrency", "concurrency_per_key", "max_body_bytes", "backoff",
+            "fed_by", "drained_by",
         ),
         ("message_type", "retention", "delivery", "idempotency", "rate_limit", "map_to"),
     ),
@@ -62,6 +63,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "lease_seconds": (1, DAY // 2),
     "execution_timeout_seconds": (1, DAY),
     "max_concurrency": (1, 10_000),
+    "concurrency_per_key": (1, 100),
     "max_body_bytes": (1, MAX_BODY_BYTES),
     "max_age_seconds": (1, 365 * DAY),
     "max_depth": (1, 1_000_000_000),
