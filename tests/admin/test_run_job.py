@@ -18,6 +18,7 @@ from millrace.engine.finish import RunFailure, ack, reject
 from millrace.engine.inspect import list_entries
 from millrace.engine.queue import Queue
 from millrace.model.admin_jobs import AdminJob, AdminJobKind, AdminJobs, AdminJobState
+from millrace.model.body import INLINE_LIMIT
 from millrace.model.message import DeadLetterFilter, Draft
 from tests.admin.calling import bury
 from tests.conftest import NOON, Bench
@@ -347,3 +348,26 @@ def test_jobs_are_listed_newest_first_by_queue_and_while_open(jobs: AdminJobs, b
     assert jobs.create(replace(first, done=5)) == first
     assert jobs.ask_cancel(bench.tenant, "A", "nothing", NOON) is None
     assert jobs.reopen(bench.tenant, "A", "j0", NOON) == first
+
+
+def test_a_purge_that_was_killed_before_a_body_was_gone_is_finished_by_the_next_runner(
+    bench: Bench, jobs: AdminJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = bench.queue()
+    for _ in range(3):
+        enqueue(queue, Draft(randbytes(INLINE_LIMIT + 1)))
+    job = started(bench, jobs, queue, AdminJobKind.PURGE_QUEUE)
+
+    def killed(_key: str) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.blobs, "delete", killed)
+        with pytest.raises(Killed):
+            run_job_slice(jobs, queue, job, long)
+    assert len(bench.blobs.objects) == 3
+    bench.clock.forward(run_job.LEASE_MS)
+    ran = run_job_slice(jobs, queue, job, long)
+    assert (ran.job.state, ran.job.in_hand) == (AdminJobState.DONE, "")
+    assert not bench.blobs.objects
+    assert list_entries(queue).items == ()

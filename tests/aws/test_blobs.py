@@ -45,6 +45,19 @@ def test_bucket_that_does_not_take_a_body_is_our_fault(
         assert "missing" not in answer.text
 
 
+def test_a_deleted_body_is_gone_and_may_be_deleted_again() -> None:
+    with mock_aws():
+        boto3.client("s3", "us-east-1").create_bucket(Bucket="bodies")
+        blobs = S3Blobs("bodies", region="us-east-1")
+        blobs.put("k", b"x")
+        for _ in range(2):
+            blobs.delete("k")
+            with pytest.raises(BodyLost):
+                blobs.get("k")
+        with pytest.raises(StoreUnavailable, match="deleted"):
+            S3Blobs("missing", region="us-east-1").delete("k")
+
+
 class Bucket:
     """A bucket whose answers are errors by their codes."""
 

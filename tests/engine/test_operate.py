@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -71,7 +70,7 @@ def test_purging_a_queue_leaves_what_is_held_and_a_trace_of_the_rest(bench: Benc
     held = claim(queue, owner="busy", limit=3).claims
     position, removed, left = None, 0, 0
     while True:
-        page = purge_page(queue, "ops", position)
+        page = purge_page(queue, position)
         removed, left, position = removed + page.removed, left + page.held, page.next
         if position is None:
             break
@@ -99,7 +98,7 @@ def test_an_operator_closes_one_breaker_or_all(bench: Bench) -> None:
 def test_a_running_message_is_cancelled_and_its_holder_changes_nothing_more(bench: Bench, queue: Queue) -> None:
     message_id = put_one(queue)
     held = only(claim(queue, owner="w"))
-    cancel_message(queue, message_id, "ops", running=True)
+    cancel_message(queue, message_id, running=True)
     assert status(queue, message_id).status is MessageStatus.PURGED
     assert queue.state(fresh=True).depth == 0
     (extended,) = extend(queue, [held.entry])
@@ -114,28 +113,28 @@ def test_a_running_message_is_cancelled_and_its_holder_changes_nothing_more(benc
 def test_a_cancel_meets_a_message_that_its_worker_finishes_meanwhile(bench: Bench, queue: Queue) -> None:
     message_id = put_one(queue)
     held = only(claim(queue, owner="w"))
-    bury_entry = bench.store.bury_entry
+    erase_message = bench.store.erase_message
 
     def slower(*given: Any) -> WriteResult[Entry]:
-        bench.store.bury_entry = bury_entry  # type: ignore[method-assign]
+        bench.store.erase_message = erase_message  # type: ignore[method-assign]
         assert ack(queue, [held.entry]) == [None]
-        return bury_entry(*given)
+        return erase_message(*given)
 
-    bench.store.bury_entry = slower  # type: ignore[assignment,method-assign]
+    bench.store.erase_message = slower  # type: ignore[assignment,method-assign]
     with pytest.raises(NotFound):
-        cancel_message(queue, message_id, "ops", running=True)
+        cancel_message(queue, message_id, running=True)
     assert status(queue, message_id).status is MessageStatus.DONE
 
 
 @pytest.mark.parametrize("delay", [0, 1_000])
 def test_a_message_that_nobody_holds_is_cancelled(bench: Bench, queue: Queue, delay: int) -> None:
     message_id = enqueue(queue, Draft(b"x", not_before=bench.clock() + delay)).message_id
-    cancel_message(queue, message_id, "ops")
+    cancel_message(queue, message_id)
     assert status(queue, message_id).status is MessageStatus.PURGED
     bench.clock.forward(delay)
     assert claim(queue, owner="w").claims == []
     with pytest.raises(NotFound, match="queued message"):
-        cancel_message(queue, message_id, "ops")
+        cancel_message(queue, message_id)
 
 
 def test_a_cancel_that_meets_a_worker_changes_nothing(bench: Bench, queue: Queue) -> None:
@@ -143,18 +142,18 @@ def test_a_cancel_that_meets_a_worker_changes_nothing(bench: Bench, queue: Queue
     message_id = put_one(queue)
     held = only(claim(queue, owner="w"))
     with pytest.raises(MessageHeld):
-        cancel_message(queue, message_id, "ops")
+        cancel_message(queue, message_id)
     assert ack(queue, [held.entry]) == [None]
     message_id = put_one(queue)
-    claim_entries, claims = bench.store.claim_entries, []
+    erase_message, claims = bench.store.erase_message, []
 
-    def slower(claimed: Sequence[Entry], now: int) -> list[WriteResult[Entry]]:
-        bench.store.claim_entries = claim_entries  # type: ignore[method-assign]
+    def slower(*given: Any) -> WriteResult[Entry]:
+        bench.store.erase_message = erase_message  # type: ignore[method-assign]
         claims.append(only(claim(queue, owner="w")))
-        return claim_entries(claimed, now)
+        return erase_message(*given)
 
-    bench.store.claim_entries = slower  # type: ignore[method-assign]
+    bench.store.erase_message = slower  # type: ignore[assignment,method-assign]
     with pytest.raises(MessageHeld):
-        cancel_message(queue, message_id, "ops")
+        cancel_message(queue, message_id)
     assert ack(queue, [claims[0].entry]) == [None]
     assert status(queue, message_id).status is MessageStatus.DONE

@@ -55,7 +55,7 @@ def done(queue: Queue) -> str:
 
 def purged(queue: Queue) -> str:
     message_id = send(queue, "purged")
-    purge_page(queue, "somebody")
+    purge_page(queue)
     return message_id
 
 

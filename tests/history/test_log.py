@@ -80,7 +80,7 @@ def test_every_other_ending_is_told(recorded: Recorded) -> None:
     exhausted = retaken[failed.entry.id]
     assert nack(queue, exhausted.entry, exhausted.message, RunFailure("Flaky", "marked-error")) is None
     release(queue, [retaken[lost.entry.id].entry, retaken[released.entry.id].entry])
-    purged = purge_page(queue, "me").removed
+    purged = purge_page(queue).removed
 
     assert purged == 2
     assert recorded.events() == {

@@ -12,10 +12,10 @@ from typing import Any
 from millrace.model.clock import system_entropy
 from millrace.model.ids import random_token
 from millrace.model.keys import END, READY
-from millrace.model.message import Entry
+from millrace.model.message import Entry, MessageLocation, Records
 from millrace.model.queue_samples import QueueSample
 from millrace.model.webhook_problems import WebhookProblem
-from millrace.stores.interface import APPLIED, AcceptStep, EndStep, Store
+from millrace.stores.interface import APPLIED, AcceptStep, EndStep, Erasure, Store
 from tests.conftest import NOON
 from tests.stores.samples import Samples, all_claimed, claimed
 
@@ -156,6 +156,23 @@ def bury_entry(store: Store, samples: Samples, _count: int) -> Step:
     )
 
 
+def erase_message(store: Store, samples: Samples, _count: int) -> Step:
+    (held,) = _held(store, samples, 1)
+    message = samples.message(held)
+    store.put_messages([message])
+    husk, trace = message.husk(samples.pk), MessageLocation(held.id, held.nonce, None, NOON // 1000, purged_at=NOON)
+    look = lambda: (store.get_entry(held.place), store.get_records(held.id))  # noqa: E731
+    erasure = Erasure(husk, trace, entry=held)
+    return Step(lambda: store.erase_message(erasure), APPLIED, look, (None, Records(husk, trace)))
+
+
+def drop_records(store: Store, samples: Samples, _count: int) -> Step:
+    (held,) = _held(store, samples, 1)
+    store.move_entry(held, *samples.moved(held))
+    look = lambda: store.get_records(held.id)  # noqa: E731
+    return Step(lambda: store.drop_records(held.id, held.nonce), None, look, Records())
+
+
 def put_workflow_state(store: Store, samples: Samples, _count: int) -> Step:
     (held,) = _held(store, samples, 1)
     store.put_workflow_state(held, samples.workflow_state(1), NOON)
@@ -229,6 +246,8 @@ SINGLES: list[Prepare] = [
     move_entry,
     change_in_place,
     bury_entry,
+    erase_message,
+    drop_records,
     put_workflow_state,
     transact_ending,
     transact_acceptance,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from millrace.model.errors import StoreUnavailable
+from millrace.model.message import MessageLocation
 from millrace.model.queue_state import CounterDelta, CreditRequest, QueueState
 from millrace.stores.interface import APPLIED, Applied, Refused, Unknown
 from tests.conftest import NOON, Clock
@@ -263,6 +264,26 @@ def test_what_a_claim_handle_carries_is_enough_to_recognise_an_end_and_a_release
     faulty.faults.plan(faults.timed_out_after)
     carried = [replace(entry, expires_at=0, priority=0, key="", project="", labels=()) for entry in again]
     assert faulty.end_entries(carried) == [APPLIED] * many
+
+
+@pytest.mark.parametrize("many", [1, 3])
+@pytest.mark.parametrize("broken", [False, True], ids=["purged", "broken and ended"])
+def test_an_ack_without_an_answer_is_not_taken_for_done_where_an_operator_was_faster(
+    faulty: StoreOnFaultyClient, samples: Samples, many: int, broken: bool
+) -> None:
+    """The entry is gone and the claim is live: that it was not ours is told by its location."""
+    held = all_claimed(samples.entries(many))
+    faulty.put_entries(held)
+
+    def then_operator(send: Any, operation: str, arguments: Any) -> Any:
+        faulty.faults.plan()
+        for entry in held:
+            trace = MessageLocation(entry.id, entry.nonce, None, 9, purged_at=0 if broken else NOON)
+            faulty.bury_entry(entry, replace(trace, broken=entry.version if broken else 0), None)
+        return faults.timed_out_before(send, operation, arguments)
+
+    faulty.faults.plan(then_operator)
+    assert faulty.end_entries(held) == [Refused(None)] * many
 
 
 def test_dead_letter_that_another_deleted_is_not_ours(faulty: StoreOnFaultyClient, samples: Samples) -> None:

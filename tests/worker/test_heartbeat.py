@@ -127,7 +127,7 @@ def test_a_run_whose_message_is_cancelled_is_told_with_the_next_heartbeat(bench:
     told: list[bool] = []
 
     def handle(context: RunContext) -> str:
-        cancel_message(queue, message_id, "ops", running=True)
+        cancel_message(queue, message_id, running=True)
         told.append(context.cancelled.is_set())
         working.heartbeat.beat()
         told.append(context.cancelled.is_set())

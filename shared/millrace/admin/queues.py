@@ -169,7 +169,7 @@ def cancel_one(service: AdminService, request: ApiRequest) -> HttpResponse:
     queue, message_id = service.queue_of(request), request.path["message_id"]
     if not MESSAGE_ID.fullmatch(message_id):
         raise NotFound("queued message", message_id[:64])
-    cancel_message(queue, message_id, request.principal.name, running=request.body.get("running", False))
+    cancel_message(queue, message_id, running=request.body.get("running", False))
     flush(queue)
     return HttpResponse(200, {"ok": True})
 

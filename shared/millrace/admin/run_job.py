@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from millrace.engine.counters import flush
 from millrace.engine.dead_letters import delete_dead_letter, mark_replays_in_doubt, replay
+from millrace.engine.erase import finish_erasing
 from millrace.engine.operate import purge_page
 from millrace.engine.queue import Queue
 from millrace.model.admin_jobs import AdminJob, AdminJobKind, AdminJobs, AdminJobState
@@ -172,11 +173,20 @@ class _Run:
         self._count(failed=1)
 
     # -- messages -----------------------------------------------------------------------------------------------
+    def _take_in_hand(self, ids: list[str]) -> None:
+        """Keep the ids of what is about to be erased in two steps, for whoever goes on after a crash."""
+        if ids:
+            self._job = replace(self._job, in_hand=" ".join(ids))
+            self._save()
+
     def _purge_queue(self) -> None:
+        for message_id in self._job.in_hand.split():
+            finish_erasing(self._queue, message_id)
         position: str | None = self._job.position or None
         while True:
-            page = purge_page(self._queue, self._job.created_name, position)
+            page = purge_page(self._queue, position, before=self._take_in_hand)
             self._count(done=page.removed, skipped=page.held)
+            self._job = replace(self._job, in_hand="")
             if page.next is None:
                 return
             position = page.next

@@ -54,6 +54,15 @@ class S3Blobs:
                 raise BodyLost(f"Bucket {self._bucket!r} has no body {key!r}.") from error
             raise StoreUnavailable(f"The body could not be read from bucket {self._bucket!r}: {error}") from error
 
+    def delete(self, key: str) -> None:
+        client = self._connected()
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            client.delete_object(Bucket=self._bucket, Key=key)
+        except (BotoCoreError, ClientError) as error:
+            raise StoreUnavailable(f"The body could not be deleted from bucket {self._bucket!r}: {error}") from error
+
     def _is_lost(self, client: S3Client, key: str, error: ClientError) -> bool:
         """Where listing is not allowed, S3 says AccessDenied of an object that is not there."""
         from botocore.exceptions import BotoCoreError, ClientError

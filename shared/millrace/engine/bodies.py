@@ -1,16 +1,17 @@
 """Bodies of messages: the one place where they are written down and read back.
 
-A large body is a blob under `{tenant}/{queue}/{message id}/{hash of what is stored}`. A repeat of a message names the
-same blob, so it leaves nothing behind; two messages never share one, so that a blob may go with its message; and since
-its name is the hash of its content, writing it again changes nothing, and lets its time in the bucket begin anew.
+A large body is a blob under `{tenant}/{queue}/{message id}/{nonce}/{hash of what is stored}`. No two acceptances of a
+message share one, so that it may go with its own: when its message is erased, or when its sender finds that it is a
+repeat. Its name is the hash of its content, so that it can be told from any other.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from millrace.model.body import INLINE_LIMIT, Blobs, blob_name, digest, pack, unpack
-from millrace.model.errors import BodyLost
+from millrace.model.errors import BodyLost, StoreUnavailable
 from millrace.model.message import Body, Message
 
 
@@ -41,14 +42,31 @@ class Bodies:
         Raises BodyLost where they are gone, StoreUnavailable where nobody can tell.
         """
         body = message.body
+        if message.erased:
+            raise BodyLost(f"Message {message.id!r} was erased.")
         data = unpack(self._blobs.get(body.blob) if body.blob else body.data, body)
         if data is None:
             raise BodyLost(f"{body.blob or message.id!r} does not hold the {body.size} bytes that were accepted.")
         return data
 
+    def erase(self, body: Body) -> None:
+        """Delete the blob of a body, where it has one. Raises StoreUnavailable where nobody can tell."""
+        if body.blob:
+            self._blobs.delete(body.blob)
+
+    def drop(self, body: Body) -> None:
+        """Take back a blob that no message will point to. One that stays behind goes with its days in the bucket."""
+        with suppress(StoreUnavailable):
+            self.erase(body)
+
     def is_body_of(self, message: Message, data: bytes) -> bool:
-        """Whether a message has this body; a blob is judged by its size and digest, without reading it."""
+        """Whether a message has this body; a blob is judged by its size and digest, without reading it.
+
+        Of an erased message nobody can tell: a repeat of it counts as the same.
+        """
         body = message.body
+        if message.erased:
+            return True
         if body.size != len(data):
             return False
         return body.digest == digest(data) if body.blob else self.read(message) == data

@@ -8,6 +8,7 @@ from dataclasses import replace
 from millrace.engine.counters import flush, note_dead
 from millrace.engine.drafts import RESERVED
 from millrace.engine.enqueue import Receipt, enqueue
+from millrace.engine.erase import erase_ended
 from millrace.engine.queue import Queue
 from millrace.model.cursor import Page, filtered_page
 from millrace.model.errors import NotFound
@@ -127,14 +128,19 @@ def message_replay_key(message_id: str, received_at: int, dead_letter: str, job:
 
 
 def purge_dead_letter(queue: Queue, dead_letter_id: str) -> None:
-    """Forget a dead letter for good."""
+    """Erase a dead letter and its message. Repeated after a crash it finishes what is left."""
     if not delete_dead_letter(queue, get_dead_letter(queue, dead_letter_id)):
         raise NotFound("dead letter", dead_letter_id)
     flush(queue)
 
 
 def delete_dead_letter(queue: Queue, dead_letter: DeadLetter) -> bool:
-    """Take a dead letter out; False where it is gone already. One that was replayed is not counted any more."""
+    """Erase a dead letter's message, then the dead letter; False where that is gone already.
+
+    In this order, since it is by the dead letter that a repeat finds what a crash left. One that was replayed is not
+    counted any more.
+    """
+    erase_ended(queue, dead_letter.message, queue.store.get_records(dead_letter.message.id), done=False)
     current: DeadLetter | None = dead_letter
     while current is not None:
         if queue.store.delete_dead_letter(current):

@@ -191,7 +191,7 @@ def entry_and_message(queue: Queue, item: Checked, body: Body, order: str, now: 
         queue=spec.name,
         nonce=item.nonce,
         place=place,
-        body=queue.runtime.bodies.keep(body, draft.body, f"{queue.tenant}/{spec.name}/{item.id}"),
+        body=queue.runtime.bodies.keep(body, draft.body, body_folder(queue, item)),
         content_type=draft.content_type,
         received_at=now,
         dedupe_until=FOREVER if draft.once else now + spec.idempotency.window_seconds * 1000,
@@ -206,6 +206,11 @@ def entry_and_message(queue: Queue, item: Checked, body: Body, order: str, now: 
     return entry, message
 
 
+def body_folder(queue: Queue, item: Checked) -> str:
+    """Where the blob of this acceptance lies, and no other's: without the nonce a repeat would take it away."""
+    return f"{queue.tenant}/{queue.spec.name}/{item.id}/{item.nonce}"
+
+
 def _put_entries(queue: Queue, pairs: list[_Pair], answers: dict[int, Receipt | MillraceError]) -> list[_Pair]:
     """The first write. What was not surely written is given up: without its message it can never run."""
     written = []
@@ -214,6 +219,7 @@ def _put_entries(queue: Queue, pairs: list[_Pair], answers: dict[int, Receipt | 
             written.append(pair)
         else:
             answers[pair.position] = StoreUnavailable("The entry could not be written; nothing was accepted.")
+            queue.runtime.bodies.drop(pair.message.body)
     late = queue.now() - COMMIT_WITHIN_MS
     if any(pair.entry.enqueued_at < late for pair in written):
         for pair in written:
@@ -302,9 +308,11 @@ def _duplicate(found: MessageView) -> Receipt:
 
 
 def _withdraw(queue: Queue, pairs: list[_Pair]) -> None:
-    """Remove entries that will have no message, and take their credits back."""
+    """Remove entries and bodies that will have no message, and take their credits back."""
     if not pairs:
         return
+    for pair in pairs:
+        queue.runtime.bodies.drop(pair.message.body)
     outcomes = queue.store.drop_entries([pair.entry for pair in pairs])
     gone = sum(isinstance(outcome, Applied) for outcome in outcomes)
     queue.runtime.credits.refund(queue.tenant, queue.spec, pairs[0].admission, gone)

@@ -132,7 +132,9 @@ def _ended_earlier(queue: Queue, entry: Entry) -> MillraceError | None:
     taken_out = location and (location.dead_letter or location.purged_at)
     moved = location and location.place not in (None, entry.place)
     given_back = location and max(location.broken, *(run.version for run in location.history), 0) >= entry.version
-    nobody_knows = not own_claim and not entry.live(queue.now())
+    nobody_knows = not entry.live(queue.now())
+    if own_claim:  # also where it was erased since
+        return None
     if taken_out or other_claim or moved or given_back or nobody_knows:
         return StaleClaim(entry.id, entry.version, result.version if other_claim and result else None)
     return None

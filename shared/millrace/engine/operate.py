@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from millrace.engine.counters import book_endings
+from millrace.engine.erase import erase_body, erase_entry
 from millrace.engine.finish import failure_of
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, status
 from millrace.history.log import HistoryEvent
 from millrace.model.errors import MessageHeld, NotFound, StaleClaim
-from millrace.model.ids import random_token
 from millrace.model.keys import END, READY, WAITING
-from millrace.model.message import Attempt, Entry, MessageLocation
+from millrace.model.message import Entry, MessageLocation, Records
 from millrace.model.queue_state import QueueState
-from millrace.stores.interface import Applied
 
 PURGE_PAGE = 25
 #: Tries to close a breaker that workers change at the same time.
 RESET_TRIES = 4
-#: A purge holds what it removes for this long: enough for one page.
-PURGE_LEASE_MS = 30_000
 #: Looks at a message whose claim changes while it is cancelled.
 CANCEL_TRIES = 3
+
+
+def ignore(_ids: list[str]) -> None:
+    """Nobody needs to know."""
 
 
 def pause(queue: Queue, by: str) -> QueueState:
@@ -80,42 +82,26 @@ def reset_breaker(queue: Queue, target: str | None = None) -> tuple[str, ...]:
     return closed
 
 
-def cancel_message(queue: Queue, message_id: str, by: str, *, running: bool = False) -> None:
-    """Take one message out of its queue for good. Its status says `purged`.
+def cancel_message(queue: Queue, message_id: str, *, running: bool = False) -> None:
+    """Take one message out of its queue for good, and erase it. Its status says `purged`.
 
     One that a worker holds only where it is to be cancelled while `running`: its holder's claim is stale then, so the
     next heartbeat sets `context.cancelled`, and whatever the run still answers changes nothing. Costs what a purge
-    costs. Raises MessageHeld where a worker has it, NotFound where it is not queued.
+    costs. Repeated after a crash it finishes what is left. Raises MessageHeld where a worker has it, NotFound where it
+    is not queued.
     """
     for _ in range(CANCEL_TRIES):
         found = status(queue, message_id)
         if found.entry is None:
+            if found.message.erased and erase_body(queue, found.message):
+                return
             raise NotFound("queued message", message_id)
         now = queue.now()
-        if not found.entry.live(now):
-            if _remove(queue, [found.entry], by, now):
-                return
-        elif running:
-            if _take_from_holder(queue, found.entry, found.history, now):
-                return
-        else:
+        if found.entry.live(now) and not running:
             raise MessageHeld(message_id)
+        if _remove(queue, [(found.entry, queue.store.get_records(message_id))], now, held=running):
+            return
     raise MessageHeld(message_id)
-
-
-def _take_from_holder(queue: Queue, entry: Entry, history: tuple[Attempt, ...], now: int) -> bool:
-    """Take a held message out under the claim as it was read; False where that has changed meanwhile."""
-    epoch = queue.state().epoch
-    ttl = queue.spec.location_ttl(now)
-    trace = MessageLocation(entry.id, entry.nonce, None, ttl, purged_at=now, history=history)
-    error = failure_of(entry, queue.store.bury_entry(entry, trace, None))
-    if isinstance(error, StaleClaim):
-        return False
-    if error:
-        raise error
-    queue.record(HistoryEvent.PURGED, [entry])
-    book_endings(queue, epoch, 1)
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +109,16 @@ class Purged:
     """How far a purge came in one call."""
 
     removed: int
-    held: int  #: left alone, since somebody is working on them
+    held: int  #: left alone, since somebody is working on them, or their sender was not answered yet
     next: str | None  #: where to go on
 
 
-def purge_page(queue: Queue, by: str, position: str | None = None) -> Purged:
-    """Remove one page of the queue's messages for good, those that nobody holds; call again with `next`.
+def purge_page(queue: Queue, position: str | None = None, *, before: Callable[[list[str]], None] = ignore) -> Purged:
+    """Remove and erase one page of the queue's messages, those that nobody holds; call again with `next`.
 
-    Each keeps a trace: its status says `purged`. Four write units each, whatever the body, and one for the claim.
+    Each keeps a trace: its status says `purged`. `before` is told the ids of those whose body lies outside the table,
+    so that whoever goes on after a crash can finish them (`finish_erasing`). A read, and six write units for a message
+    of 1 KB, two for each KB more.
     """
     stretches = [(pk, lane) for pk in queue.partitions() for lane in (READY, WAITING)]
     number, _, after = (position or "0:").partition(":")
@@ -138,27 +126,18 @@ def purge_page(queue: Queue, by: str, position: str | None = None) -> Purged:
     pk, lane = stretches[at]
     page = queue.store.read_lane(pk, max(after, lane), lane + END, PURGE_PAGE)
     now = queue.now()
-    free = [entry for entry in page.items if not entry.live(now)]
-    removed = _remove(queue, free, by, now)
+    free = [(entry, queue.store.get_records(entry.id)) for entry in page.items if not entry.live(now)]
+    before([entry.id for entry, records in free if records.message and records.message.body.blob])
+    removed = _remove(queue, free, now)
     following = f"{at}:{page.next}" if page.next else f"{at + 1}:" if at + 1 < len(stretches) else None
     return Purged(removed, len(page.items) - removed, following)
 
 
-def _remove(queue: Queue, free: list[Entry], by: str, now: int) -> int:
-    """Claim each first, so that no worker can be at it, then take it out by that claim."""
-    if not free:
-        return 0
+def _remove(queue: Queue, found: list[tuple[Entry, Records]], now: int, *, held: bool = False) -> int:
+    """Take each out, as it was read, and count it."""
     epoch = queue.state().epoch
-    owner = f"purge by {by}"[:64]
-    claimed = [entry.claimed(random_token(queue.runtime.entropy), owner, now, PURGE_LEASE_MS) for entry in free]
-    removed = []
-    for entry, outcome in zip(claimed, queue.store.claim_entries(claimed, now), strict=True):
-        if isinstance(outcome, Applied):
-            ttl = queue.spec.location_ttl(now)
-            trace = MessageLocation(entry.id, entry.nonce, None, ttl, purged_at=now)
-            if isinstance(queue.store.bury_entry(entry, trace, None), Applied):
-                removed.append(entry)
-    queue.record(HistoryEvent.PURGED, removed)
+    removed = [entry for entry, records in found if erase_entry(queue, entry, records, now, held=held)]
     if removed:
+        queue.record(HistoryEvent.PURGED, removed)
         book_endings(queue, epoch, len(removed))
     return len(removed)

@@ -64,6 +64,8 @@ def locate(store: Store, message: Message, records: Records, now: int) -> Messag
     """
     if message.place.sk == FILTERED_PLACE:
         return MessageView(MessageStatus.FILTERED, message)
+    if message.erased:
+        return MessageView(MessageStatus.PURGED, message)
     location = _own(records.location, message)
     while True:
         place = message.place if location is None else location.place
@@ -97,6 +99,7 @@ def statuses(queue: Queue, ids: Sequence[str]) -> dict[str, MessageStatus]:
         if (message.tenant, message.queue) == (queue.tenant, queue.spec.name)
     }
     found = {id_: MessageStatus.FILTERED for id_, message in messages.items() if message.place.sk == FILTERED_PLACE}
+    found |= {id_: MessageStatus.PURGED for id_, message in messages.items() if message.erased}
     queued = {id_: message for id_, message in messages.items() if id_ not in found}
     for id_, (entry, location) in locate_all(store, queued).items():
         found[id_] = _ended(location) if entry is None else _status_of(entry, now)

@@ -200,8 +200,8 @@ def _meet(part: _Part, current: Message | None) -> None:
         return
     if wanted.on_duplicate is OnDuplicate.FAIL and not wanted.filtered:
         raise DuplicateMessage(step.message.id, duplicate.status.value)
-    part.step, part.receipt = None, duplicate
     _refund([part])
+    part.step, part.receipt = None, duplicate
 
 
 def _duplicate(wanted: Enqueuing, step: AcceptStep, current: Message | None) -> Receipt | None:
@@ -242,10 +242,12 @@ def _record(parts: Sequence[_Part]) -> None:
 
 
 def _refund(parts: Sequence[_Part]) -> None:
-    """Give back what was admitted for messages that were surely not written."""
+    """Give back what was admitted for messages that were surely not written, and their bodies."""
     for part in parts:
         if part.admission:
             queue = part.wanted.queue
+            if part.step:
+                queue.runtime.bodies.drop(part.step.message.body)
             queue.runtime.credits.refund(queue.tenant, queue.spec, part.admission, 1)
             part.admission = None
 

@@ -63,6 +63,7 @@ class AdminJob:
     state: AdminJobState = AdminJobState.RUNNING
     cancel_asked: bool = False
     position: str = ""  #: behind this everything is handled
+    in_hand: str = ""  #: ids of messages that are being erased in two steps
     done: int = 0  #: replayed or purged
     skipped: int = 0  #: replayed before by something else, or held by a worker
     failed: int = 0

@@ -25,6 +25,10 @@ class Blobs(Protocol):
         """Raises BodyLost where there is none, StoreUnavailable where nobody can tell."""
         ...
 
+    def delete(self, key: str) -> None:
+        """There is none afterwards. Raises StoreUnavailable where nobody can tell."""
+        ...
+
 
 def pack(data: bytes) -> Body:
     """The body as it would be stored in the table, whatever its size."""

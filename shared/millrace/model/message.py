@@ -9,6 +9,13 @@ from typing import NamedTuple
 
 from millrace.model.fingerprints import fingerprint
 
+#: Stands in a message item in place of a sort key: it was erased, and this is what remains of it.
+ERASED = "E#"
+
+
+#: `finished_at` of the seal on an erased message's result: later than any, so that a late result does not replace it.
+SEALED = 9_999_999_999_999
+
 
 class Place(NamedTuple):
     """Where an entry lies: its keys in the queue table."""
@@ -77,6 +84,30 @@ class Message:
     source: str = ""
     origin: str = ""
     run: str = ""
+
+    @property
+    def erased(self) -> bool:
+        """Nothing of what its sender sent is left: `husk` says what is."""
+        return self.place.sk == ERASED
+
+    def husk(self, partition: str) -> Message:
+        """What remains of it once it is erased: that it was there, so that a repeat or a late commit is refused.
+
+        Of its body no more than where it lies, until it is gone from there. Its run is a name that an operator gave.
+        """
+        return Message(
+            self.id,
+            self.tenant,
+            self.queue,
+            self.nonce,
+            Place(partition, ERASED),
+            Body(blob=self.body.blob),
+            content_type="",
+            received_at=self.received_at,
+            dedupe_until=self.dedupe_until,
+            ttl=self.ttl,
+            run=self.run,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,19 @@ class TooLate:
     """A transaction was not sent: its time was over. Nothing was written, by no try of the same call."""
 
 
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """All that is written when a message is erased."""
+
+    husk: Message  #: takes the place of the message with the same nonce
+    trace: MessageLocation | None = None  #: takes the place of its location
+    seal: Result | None = None  #: takes the place of its result, and keeps a late one out; without it the result goes
+    entry: Entry | None = None  #: goes, where it holds its token
+    idle_at: int = 0  #: the entry goes only where nobody holds it at this time; 0 for whoever does
+    result: bool = True  #: there may be a result
+    workflow_state: bool = True  #: there may be a workflow state
+
+
 APPLIED = Applied()
 WriteResult = Applied | Refused[T] | Unknown
 TransactResult = Applied | StepRefused | WritesRefused | TooLate | Unknown
@@ -158,8 +171,17 @@ class Store(Protocol):
     def bury_entry(self, old: Entry, location: MessageLocation, dead_letter: DeadLetter | None) -> WriteResult[Entry]:
         """Take the entry out, keep its dead letter (none for a purge) and say so, in one step, by `old`'s token."""
 
+    def erase_message(self, erasure: Erasure) -> WriteResult[Entry]:
+        """Put the husk in the place of its message, with all that belongs to it, in one step; its entry goes with it.
+
+        Refused where the message is another one, with the entry where that is not as it was read.
+        """
+
+    def drop_records(self, message_id: str, nonce: str) -> None:
+        """Delete what is kept of this acceptance under an id that another message has, or none: each by itself."""
+
     def put_results(self, results: Sequence[Result]) -> None:
-        """Keep what finished messages gave. A lost one costs a snapshot, never the truth."""
+        """Keep what finished messages gave, except over their seal. A lost one costs a snapshot, never the truth."""
 
     def put_workflow_state(self, entry: Entry, workflow_state: WorkflowState, now: int) -> WriteResult[WorkflowState]:
         """Write the workflow state where the claim is live and the version one less, in one step.

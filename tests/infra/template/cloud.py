@@ -122,6 +122,8 @@ class Cloud:
     def _answer(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if operation == "PutObject":
             self._objects[arguments["Key"]] = bytes(arguments["Body"])
+        elif operation == "DeleteObject":
+            self._objects.pop(arguments["Key"], None)
         elif operation == "GetObject":
             return {"Body": io.BytesIO(self._objects[arguments["Key"]])}
         elif operation == "GetSecretValue":

@@ -47,6 +47,8 @@ NEVER_CALLED = {
     # It serves the document that describes the admin API, and none of that API's routes.
     "Consumer": {
         "delete_dead_letter",
+        "drop_records",
+        "erase_message",
         "get_entries",
         "get_sweep_position",
         "mark_replayed",

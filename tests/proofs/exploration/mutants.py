@@ -11,6 +11,7 @@ import pytest
 import millrace.engine.bodies
 import millrace.engine.claim
 import millrace.engine.enqueue
+import millrace.engine.erase
 import millrace.engine.finish
 import millrace.engine.places
 import millrace.engine.poll
@@ -22,7 +23,7 @@ import tests.proofs.exploration.scenarios
 from millrace.engine.clear import remove_orphan
 from millrace.engine.counters import book_endings
 from millrace.engine.status import MessageStatus
-from millrace.model.message import Draft, Entry, Message, MessageLocation, Place
+from millrace.model.message import Body, Draft, Entry, Message, MessageLocation, Place
 from millrace.model.queue_state import CounterDelta, QueueState
 from millrace.stores.interface import APPLIED, Applied, Refused, WriteResult
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
@@ -140,8 +141,27 @@ def _look_is_the_dedupe(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MemoryStore, "put_messages", put_messages)
 
 
-def _blobs_named_by_their_message(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(millrace.engine.bodies, "blob_name", lambda _stored: "body")
+def _acceptances_share_a_blob(patch: pytest.MonkeyPatch) -> None:
+    """A repeat takes back the blob of the message that it repeats."""
+    patch.setattr(millrace.engine.enqueue, "body_folder", lambda queue, item: f"{queue.tenant}/{item.id}")
+
+
+def _erased_without_a_seal(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(millrace.engine.erase, "_seal", lambda *_: None)
+
+
+def _erased_without_its_bodys_name(patch: pytest.MonkeyPatch) -> None:
+    """A crash before the body is deleted leaves it, since nothing names it."""
+    sent = millrace.engine.erase._applied
+
+    def forgetful(queue: Any, erasure: Any) -> bool:
+        body, husk = erasure.husk.body, replace(erasure.husk, body=Body())
+        applied = sent(queue, replace(erasure, husk=husk))
+        if applied:
+            queue.runtime.bodies.erase(body)
+        return applied
+
+    patch.setattr(millrace.engine.erase, "_applied", forgetful)
 
 
 def _blob_after_the_commit(patch: pytest.MonkeyPatch) -> None:
@@ -377,12 +397,8 @@ def _ticks_within_the_window_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 def _cancel_without_a_trace(patch: pytest.MonkeyPatch) -> None:
-    import millrace.engine.operate
-
-    def trace(*fields: Any, purged_at: int = 0, **others: Any) -> MessageLocation:
-        return MessageLocation(*fields, **others)
-
-    patch.setattr(millrace.engine.operate, "MessageLocation", trace)
+    trace = millrace.engine.erase._trace
+    patch.setattr(millrace.engine.erase, "_trace", lambda *given: replace(trace(*given), purged_at=0))
 
 
 def _senders_list_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -474,10 +490,20 @@ MUTANTS: dict[str, Mutant] = {
         "three senders of one key with large bodies, and a worker",
         _look_is_the_dedupe,
     ),
-    "blobs named by their message": Mutant(
-        "a blob under the hash of what is in it",
+    "acceptances share a blob": Mutant(
+        "a blob for each acceptance, which a repeat takes back",
         "three senders of one key with large bodies, and a worker",
-        _blobs_named_by_their_message,
+        _acceptances_share_a_blob,
+    ),
+    "erased without a seal": Mutant(
+        "the seal that keeps a late result out",
+        "a message is erased wherever it is",
+        _erased_without_a_seal,
+    ),
+    "erased without its body's name": Mutant(
+        "the husk that names the body until it is gone",
+        "a message is erased wherever it is",
+        _erased_without_its_bodys_name,
     ),
     "blob after the commit": Mutant(
         "a body is there before its message",

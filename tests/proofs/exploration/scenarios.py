@@ -21,6 +21,7 @@ from millrace.engine.claim import SILENT_MS, Claim, claim
 from millrace.engine.dead_letters import list_dead_letters, replay
 from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
 from millrace.engine.finish import RunFailure, ack, end, follow_up, nack, release, snooze
+from millrace.engine.forget import forget_message
 from millrace.engine.operate import cancel_message
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.shares import ALL_TURNS_MS, TURN_MS
@@ -45,6 +46,8 @@ TARGET = "http:down"
 READS = ("get_", "list_", "read_")
 #: Too large for the table, packed or not.
 LARGE = random.Random(17).randbytes(INLINE_LIMIT + 1)
+#: What is looked for once everything is erased.
+SECRET = b"s3cr3t"
 _tenants = itertools.count(1)
 
 
@@ -80,6 +83,7 @@ class World:
         self.sent_after: dict[str, frozenset[str]] = {}  # id → what had been accepted when it was sent
         self.blobs = MemoryBlobs()
         self.bodies: set[bytes] = set()  #: all that was sent
+        self.result, self.failure = b"r", BROKEN  #: what workers say
         self.probes = 0  #: calls of a target while it is down
         self.after_play: list[Callable[[], None]] = []
         self.late: set[str] = set()  #: nonces of entries that were put too late to be committed
@@ -141,8 +145,10 @@ class World:
                     self.ended[entry.id, entry.nonce] += 1
         elif name == "bury_entry" and isinstance(answer, Applied):
             self.buried[arguments[0].id, arguments[0].nonce] += 1
-            if arguments[2] is None:
-                self.cancelled.add((arguments[0].id, arguments[0].nonce))
+        elif name == "erase_message" and isinstance(answer, Applied) and arguments[0].entry:
+            erased = (arguments[0].entry.id, arguments[0].entry.nonce)
+            self.buried[erased] += 1
+            self.cancelled.add(erased)
         elif name == "claim_entries":
             for entry, outcome in zip(arguments[0], answer, strict=True):
                 if isinstance(outcome, Applied):
@@ -160,6 +166,8 @@ class World:
             written = [(entry, outcome) for entry, outcome in zip(arguments[0], answer, strict=True)]
         elif name in ("move_entry", "bury_entry"):
             written = [(arguments[0], answer)]
+        elif name == "erase_message" and arguments[0].entry and arguments[0].entry.token:
+            written = [(arguments[0].entry, answer)]
         else:
             return
         for entry, outcome in written:
@@ -271,10 +279,10 @@ class World:
                         continue
                     self.stage.pause("run")
                     if fails:
-                        nack(queue, held.entry, held.message, BROKEN, lost=held.lost)
+                        nack(queue, held.entry, held.message, self.failure, lost=held.lost)
                         release(queue, [later.entry for later in claims[number + 1 :]])
                         return
-                    if ack(queue, [held.entry], [b"r"]) != [None]:
+                    if ack(queue, [held.entry], [self.result]) != [None]:
                         return
                     done = self.ended[held.entry.id, held.entry.nonce]
                     assert done, "a worker was told that its message is done, and it is not"
@@ -433,11 +441,39 @@ class World:
         def work() -> None:
             for message_id in list(self.accepted):
                 with suppress(MillraceError):
-                    cancel_message(queue, message_id, "ops", running=True)
+                    cancel_message(queue, message_id, running=True)
                     key = (message_id, self.committed[message_id])
                     assert self.buried[key], "an operator was told that a message is cancelled, and it is not"
 
         return work
+
+    def eraser(self) -> Callable[[], None]:
+        """An operator who has everything forgotten, wherever it is, and repeats it where there was no answer."""
+        queue = self.queue()
+
+        def work() -> None:
+            for message_id in sorted(self.committed):
+                for _ in range(2):
+                    with suppress(MillraceError):
+                        forget_message(queue, message_id)
+                        break
+
+        def repeat() -> None:
+            """Whoever died on the way is followed by another."""
+            self.now += LEASE_MS
+            for message_id in sorted(self.committed):
+                forget_message(queue, message_id)
+            assert SECRET.decode() not in self._stored(), "something of what was sent is still there"
+            assert not self.blobs.objects, "a body is still there"
+
+        self.after_play.append(repeat)
+        return work
+
+    def _stored(self) -> str:
+        if not isinstance(self.real, MemoryStore):
+            return repr([self.real.get_records(message_id) for message_id in self.committed])
+        held = self.real
+        return repr((held.messages, held.location, held.results, held.workflow_state, held.dead_letters, held.entries))
 
     def scheduler(self) -> Callable[[], None]:
         """A sweep that enqueues what is due of a schedule, as a process of its own."""
@@ -692,6 +728,19 @@ def _cancelled(world: World) -> list[tuple[str, Callable[[], None]]]:
     ]
 
 
+def _erased(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """A message is erased while it is run, fails, is done or dies; whatever its holder writes then must not stay."""
+    world.result, world.failure = SECRET, RunFailure("ValueError", SECRET.decode())
+    _prepared(world, Draft(LARGE + SECRET, headers={"x": SECRET.decode()}, idempotency_key="k"))
+    return [
+        ("slow", world.worker("slow")),
+        ("operator", world.eraser()),
+        ("time", world.time(LEASE_MS)),
+        ("quick", world.worker("quick", fails=True)),
+        ("onlooker", world.onlooker()),
+    ]
+
+
 SCHEDULE = ScheduleDefinition("Hourly", "Test", "Jobs", "0 * * * *", "UTC", CatchUp.LATEST, None, {})
 
 
@@ -812,6 +861,7 @@ SCENARIOS: dict[str, Scenario] = {
     "a queue leaves the list while it is sent to": _scenario(_retired),
     "two sweeps and a tick": _scenario(_ticked, idempotency=Idempotency(window_seconds=1)),
     "a running message is cancelled": _scenario(_cancelled),
+    "a message is erased wherever it is": _scenario(_erased),
     "one replay job run twice": _scenario(_replayed),
     "a message grows too old under a worker": _scenario(_swept, retention=Retention(max_age_seconds=60)),
 }

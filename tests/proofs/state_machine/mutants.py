@@ -148,12 +148,10 @@ def _pause_held_for_too_long(patch: pytest.MonkeyPatch) -> None:
 def _purge_takes_what_is_held(patch: pytest.MonkeyPatch) -> None:
     remove = millrace.engine.operate._remove
 
-    def all_of_it(queue: Any, free: Any, by: str, now: int) -> int:
-        store = queue.store
-        held = [entry for entry in store.entries.values() if entry.live(now)]
-        for entry in held:
-            store.entries[entry.place] = entry.unclaimed()
-        return remove(queue, [*free, *(entry.unclaimed() for entry in held)], by, now)
+    def all_of_it(queue: Any, free: Any, now: int, *, held: bool = False) -> int:
+        live = [entry for entry in queue.store.entries.values() if entry.live(now)]
+        found = [*free, *((entry, queue.store.get_records(entry.id)) for entry in live)]
+        return remove(queue, found, now, held=True)
 
     patch.setattr(millrace.engine.operate, "_remove", all_of_it)
 

@@ -35,14 +35,14 @@ class Operators(Driver):
     def purge(self, process: int) -> None:
         now, position, removed = self.world.now, None, 0
         while True:
-            page = purge_page(self.world.queues[process], "operator", position)
+            page = purge_page(self.world.queues[process], position)
             removed += page.removed
             if (position := page.next) is None:
                 break
         free = [life for life in self.model.unfinished() if not life.live(now)]
         assert removed == len(free)
         for life in free:
-            life.finish(MessageStatus.PURGED, life.version + 1)
+            life.finish(MessageStatus.PURGED, life.version)
 
     @precondition(lambda self: bool(self.hands))
     @rule(process=processes, pick=picks)
@@ -98,6 +98,9 @@ class Operators(Driver):
             dead_letter = dead_letters[pick % len(dead_letters)]
             purge_dead_letter(self.world.queues[process], dead_letter.sk)
             self.dead_letters_forgotten.add(dead_letter.sk)
+            newest = self.model.newest[dead_letter.message.id]
+            if newest.accepted_at == dead_letter.message.received_at:
+                newest.erased = True
 
     @rule(process=processes)
     def sweep_up(self, process: int) -> None:

@@ -42,6 +42,7 @@ class Life:
     ended_by: int = 0  #: version of the claim that finished it
     result: bytes = b""
     document: tuple[bytes, int] = (b"", 0)
+    erased: bool = False  #: it was dead, and its dead letter was purged
 
     def live(self, now: int) -> bool:
         return bool(self.holder) and self.until > now
@@ -51,7 +52,7 @@ class Life:
 
     def status(self, now: int) -> MessageStatus:
         if self.end:
-            return self.end
+            return MessageStatus.PURGED if self.erased else self.end
         if self.live(now):
             return MessageStatus.IN_FLIGHT
         return MessageStatus.SCHEDULED if self.due > now else MessageStatus.READY

@@ -143,7 +143,7 @@ class World:
         self._look()
 
     def cancel(self, known: Known) -> None:
-        cancel_message(self.queue(known.queue), known.id, "someone")
+        cancel_message(self.queue(known.queue), known.id)
         known.status, known.ended_at = "purged", self.clock.now
         self._look()
 

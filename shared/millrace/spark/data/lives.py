@@ -9,6 +9,7 @@ apart by its nonce. How it ended:
     ready …          its entry was there when last seen
     (unknown)        neither was seen: the views that were merged do not reach that far
 
+Of a message that was erased in its place (purged) the life stays, with nothing of what was sent.
 A message that was taken out of the table before its time (`ttl`) was erased: it leaves, with all earlier lives of its
 id. One that is gone after its time was cleaned up, and stays.
 """
@@ -27,7 +28,7 @@ from millrace.engine.status import FILTERED_PLACE, MessageStatus
 from millrace.model.errors import BodyLost
 from millrace.model.fingerprints import fingerprint
 from millrace.model.keys import WAITING, WITHDRAWN
-from millrace.model.message import Attempt, DeadLetter, Entry, Message, MessageLocation, Result
+from millrace.model.message import ERASED, Attempt, DeadLetter, Entry, Message, MessageLocation, Result
 from millrace.spark.data.facts import MICROS, Fact, FactKind, fact_of_item, read_item, written_item
 from millrace.stores.dynamodb.dead_letters import dead_letter_of
 from millrace.stores.dynamodb.items import entry_of, int_in, location_of, message_of, result_of
@@ -141,6 +142,7 @@ def lives_of(
     of_life: dict[str, list[Fact]] = {}
     for fact in newest:
         of_life.setdefault(fact.nonce, []).append(fact)
+    of_life = {nonce: _without_the_erased(own) for nonce, own in of_life.items()}
     erased_at = max(erased_at, _erased_at(newest, views))
     found = Lives(erased_at=erased_at)
     for nonce, own in sorted(of_life.items()):
@@ -165,6 +167,13 @@ def _newest(facts: Iterable[Fact]) -> list[Fact]:
         if known is None or (fact.at, fact.gone) > (known.at, known.gone):
             newest[key] = fact
     return list(newest.values())
+
+
+def _without_the_erased(facts: list[Fact]) -> list[Fact]:
+    """Of a message that was erased no more than what it left behind: that it was there, and when it was taken out."""
+    husk = any(fact.kind is FactKind.MESSAGE and fact.item["place"]["S"] == ERASED for fact in facts)
+    left = (FactKind.MESSAGE, FactKind.LOCATION)
+    return [fact for fact in facts if fact.kind in left and not fact.gone] if husk else facts
 
 
 def _erased_at(facts: Iterable[Fact], views: Views) -> int:
@@ -231,6 +240,8 @@ def _settle(life: Life, there: list[Fact], views: Views) -> None:
     location, message = life.location, life.message
     if message.place.sk == FILTERED_PLACE:
         life.status, life.ended_at = MessageStatus.FILTERED, message.received_at
+    elif message.erased:
+        life.status, life.ended_at = MessageStatus.PURGED, location.purged_at if location else 0
     elif life.dead_letter or (location and location.dead_letter):
         life.status, life.ended_at = MessageStatus.DEAD, _failed_at(life)
     elif location and location.purged_at:
@@ -312,6 +323,8 @@ def _size(item: Mapping[str, Any]) -> int:
 
 
 def _give_body(life: Life, kept: Kept | None, read: Callable[[Message], bytes] | None) -> None:
+    if life.message.erased:
+        return
     if kept is not None:
         life.body, life.body_lost = kept.body, kept.body_lost
     elif read is not None:

@@ -121,6 +121,9 @@ class _NoBlobs:
     def get(self, key: str) -> bytes:
         raise BodyLost(f"Nobody said in which bucket {key!r} lies.")
 
+    def delete(self, key: str) -> None:
+        raise NotImplementedError
+
 
 def life_row(life: Life) -> dict[str, Any]:
     """A life in the columns of LIFE; what is not known is null."""

@@ -25,6 +25,7 @@ PARTITION = "JOBS"
 PROGRESS = (
     "state",
     "position",
+    "in_hand",
     "done",
     "skipped",
     "failed",

@@ -22,12 +22,15 @@ from millrace.stores.dynamodb.conditions import (
 )
 from millrace.stores.dynamodb.dead_letters import dead_letter_item
 from millrace.stores.dynamodb.items import (
+    LOCATION,
     claim_attributes,
     entry_item,
     entry_of,
     held_attributes,
     location_item,
+    location_of,
     message_item,
+    message_key,
     place_key,
     workflow_state_item,
     workflow_state_of,
@@ -153,8 +156,13 @@ class Entries:
         return APPLIED
 
     def _gone_while_mine(self, entry: Entry, current: Entry | None, answer: WriteAnswer) -> bool:
-        """Missing after a try without an answer, with the claim still live: nobody else could have taken it out."""
-        return answer.after_no_answer and current is None and entry.live(self._clock())
+        """Missing after a try without an answer, with the claim still live: only an operator can have taken it."""
+        if not (answer.after_no_answer and current is None and entry.live(self._clock())):
+            return False
+        item = self._calls.get_item(self._names.queue, message_key(entry.id, LOCATION))
+        location = location_of(item, entry.id) if item else None
+        theirs = location is not None and location.nonce == entry.nonce
+        return not (location and theirs and (location.purged_at or location.broken >= entry.version))
 
 
 def _has_nonce(entry: Entry, current: Entry | None, _answer: WriteAnswer) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from millrace.model.errors import StoreUnavailable
 from millrace.model.keys import WITHDRAWN
-from millrace.model.message import Message, MessageLocation, Records, Result
+from millrace.model.message import SEALED, Message, MessageLocation, Records, Result
 from millrace.stores.dynamodb.client import TableNames
-from millrace.stores.dynamodb.conditions import ABSENT, at_most, nonce_is
+from millrace.stores.dynamodb.conditions import ABSENT, at_most, equal, nonce_is, nonce_is_not
 from millrace.stores.dynamodb.items import (
     LOCATION,
     MESSAGE,
@@ -74,8 +74,9 @@ class Messages:
 
     def _put_result(self, item: Item) -> None:
         older = at_most("at", int(item["at"]["N"]))
+        anothers_seal = equal("at", SEALED) & nonce_is_not(item["nonce"]["S"])
         try:
-            self._calls.send("put_item", **put(self._names.queue, item, older.or_absent()).request())
+            self._calls.send("put_item", **put(self._names.queue, item, (older | anothers_seal).or_absent()).request())
         except (ConditionFailed, StoreUnavailable):
             # Losing a snapshot loses an answer to a repeat, never the truth: the entry's deletion was the commit.
             return

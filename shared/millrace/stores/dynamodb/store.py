@@ -9,6 +9,7 @@ from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.counters import Counters
 from millrace.stores.dynamodb.dead_letters import DeadLetters
 from millrace.stores.dynamodb.entries import Entries
+from millrace.stores.dynamodb.erasures import Erasures
 from millrace.stores.dynamodb.messages import Messages
 from millrace.stores.dynamodb.order_numbers import OrderNumbers
 from millrace.stores.dynamodb.queue_samples import QueueSamples
@@ -23,7 +24,16 @@ if TYPE_CHECKING:
 
 
 class DynamoStore(
-    Entries, Messages, AppTransactions, Counters, OrderNumbers, Registry, QueueSamples, WebhookProblems, DeadLetters
+    Entries,
+    Messages,
+    Erasures,
+    AppTransactions,
+    Counters,
+    OrderNumbers,
+    Registry,
+    QueueSamples,
+    WebhookProblems,
+    DeadLetters,
 ):
     """Both tables behind the `Store` interface. Safe to share between threads."""
 

@@ -14,7 +14,17 @@ from millrace.model.clock import MINUTE, Clock, system_clock
 from millrace.model.cursor import Page
 from millrace.model.errors import BodyLost
 from millrace.model.keys import WITHDRAWN
-from millrace.model.message import DeadLetter, Entry, Message, MessageLocation, Place, Records, Result, WorkflowState
+from millrace.model.message import (
+    SEALED,
+    DeadLetter,
+    Entry,
+    Message,
+    MessageLocation,
+    Place,
+    Records,
+    Result,
+    WorkflowState,
+)
 from millrace.model.queue_samples import SAMPLE_MS, QueueSample
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
 from millrace.model.transaction import AppWrite, check_together
@@ -23,6 +33,7 @@ from millrace.stores.interface import (
     APPLIED,
     AcceptStep,
     EndStep,
+    Erasure,
     Full,
     Refused,
     StepRefused,
@@ -52,6 +63,9 @@ class MemoryBlobs:
             return self.objects[key]
         except KeyError:
             raise BodyLost(f"There is no blob {key!r}.") from None
+
+    def delete(self, key: str) -> None:
+        self.objects.pop(key, None)
 
 
 def _added(counts: Any, key: int, count: int) -> dict[int, int]:
@@ -213,11 +227,43 @@ class MemoryStore:
 
         return self._fenced(old.place, old.token, bury)
 
+    def erase_message(self, erasure: Erasure) -> WriteResult[Entry]:
+        husk, entry = erasure.husk, erasure.entry
+        with self._lock:
+            current = self.entries.get(entry.place) if entry else None
+            if entry and (current is None or current.token != entry.token):
+                return Refused(current)
+            if current and erasure.idle_at and current.live(erasure.idle_at):
+                return Refused(current)
+            message = self.messages.get(husk.id)
+            if message is None or message.nonce != husk.nonce:
+                return Refused(current)
+            if entry:
+                del self.entries[entry.place]
+            self.messages[husk.id] = husk
+            if erasure.trace:
+                self.location[husk.id] = erasure.trace
+            if erasure.workflow_state:
+                self.workflow_state.pop(husk.id, None)
+            if erasure.seal:
+                self.results[husk.id] = erasure.seal
+            elif erasure.result:
+                self.results.pop(husk.id, None)
+            return APPLIED
+
+    def drop_records(self, message_id: str, nonce: str) -> None:
+        kinds: tuple[dict[str, Any], ...] = (self.location, self.results, self.workflow_state)
+        with self._lock:
+            for kind in kinds:
+                if message_id in kind and kind[message_id].nonce == nonce:
+                    del kind[message_id]
+
     def put_results(self, results: Sequence[Result]) -> None:
         with self._lock:
             for result in results:
                 current = self.results.get(result.id)
-                if current is None or current.finished_at <= result.finished_at:
+                anothers_seal = current and current.finished_at == SEALED and current.nonce != result.nonce
+                if current is None or anothers_seal or current.finished_at <= result.finished_at:
                     self.results[result.id] = result
 
     def put_workflow_state(self, entry: Entry, workflow_state: WorkflowState, now: int) -> WriteResult[WorkflowState]:
