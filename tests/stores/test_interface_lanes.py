@@ -130,6 +130,27 @@ def test_dead_letters_page_both_ways(store: Store, samples: Samples, limit: int,
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("limit", [1, 7, 40, 100])
+def test_many_dead_letters_are_listed_in_order(store: Store, samples: Samples, limit: int, newest_first: bool) -> None:
+    """Wherever they lie, and also those that failed in the same millisecond."""
+    ids = [f"m{number:02d}" for number in range(40)]
+    for number, name in enumerate(ids):
+        held = claimed(samples.entry(id=name))
+        store.put_entries([held])
+        dead_letter = samples.dead_letter(samples.message(held), failed_at=NOON + number // 4)
+        store.bury_entry(held, samples.buried(dead_letter), dead_letter)
+    found: list[str] = []
+    after, upto = f"{NOON:013d}", f"{NOON + 99:013d}"
+    while True:
+        page = store.read_dead_letters(samples.tenant, samples.queue, after, upto, limit, newest_first=newest_first)
+        found += [dead_letter.message.id for dead_letter in page.items]
+        if page.next is None:
+            break
+        after, upto = (after, page.next) if newest_first else (page.next, upto)
+    assert found == (ids[::-1] if newest_first else ids)
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
 def test_bounds_of_dead_letters_are_left_out(store: Store, samples: Samples, newest_first: bool) -> None:
     dead_letters = bury(store, samples, 4)
     page = store.read_dead_letters(

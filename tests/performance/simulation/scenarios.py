@@ -20,6 +20,8 @@ from millrace.model.errors import MillraceError, StoreUnavailable
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Ordering, QueueSpec, Retention, RetryPolicy
 from millrace.stores.dynamodb.client import TableNames
+from millrace.stores.dynamodb.counters import queue_state_key
+from millrace.stores.dynamodb.dead_letters import PARTS
 from millrace.stores.dynamodb.retrying_client import RetryingClient
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.interface import Applied
@@ -127,7 +129,7 @@ class World:
 
         def handle(context: RunContext) -> None:
             self.started_at.setdefault(context.message_id, []).append(self.time.now)
-            if context.body == POISON:
+            if context.body.startswith(POISON):
                 raise ValueError("this message always fails")
             self.time.sleep_ms(SLOW_MS if context.body == SLOW else run_ms)
             self.done_at[context.message_id] = self.time.now
@@ -254,6 +256,34 @@ def ceiling(scenario: Scenario, backlog: int = 4_000) -> Figures:
             one.time.spawn(process.name, lambda: work(one, spec, scenario), process=process)
         one.time.run_until(lambda: len(one.done_at) >= backlog, 3_600_000)
         return _figures(one, replace(scenario, seconds=1.0), {})
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """What it takes to bury everything, since its target is down."""
+
+    buried_per_s: float
+    throttled: int  #: requests that a partition of either table turned away
+    counter_writes_per_s: float
+
+
+def outage(messages: int, *, workers: int = 1, shards: int = 8) -> Outage:
+    """Every message of a backlog, 2 KB each, fails for good, as fast as the workers go."""
+    spec = QueueSpec("Jobs", shards=shards, max_concurrency=10_000, delivery=RetryPolicy(max_attempts=1))
+    scenario = Scenario("outage", concurrency=20)
+    with world() as one:
+        body = POISON + one.time.random.randbytes(2_000)
+        with unlimited(one):
+            fill(one, one.runtime().queue(TENANT, spec), [Draft(body) for _ in range(messages)])
+        for number in range(workers):
+            process = Process(f"worker-{number}")
+            one.time.spawn(process.name, lambda: work(one, spec, scenario), process=process)
+        parts = [f"{TENANT}#Jobs#{part}" for part in range(PARTS)]
+        one.time.run_until(lambda: len(list(one.dynamodb.items(TABLES.dead_letters, parts))) >= messages, 600_000)
+        took_s = (one.time.now - NOON) / 1000
+        bill = one.dynamodb.bill
+        counted = sum(bill.writes_by_partition[queue_state_key(TENANT, "Jobs")["pk"]["S"]].values())
+        return Outage(messages / took_s, sum(bill.throttled.values()), counted / took_s)
 
 
 def statuses(one: World) -> Counter[int]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from millrace.model.queue_spec import Ordering
-from tests.performance.simulation.scenarios import BESIDE, Beside, Scenario, ceiling, longest_wait_ms, run
+from tests.performance.simulation.scenarios import BESIDE, Beside, Scenario, ceiling, longest_wait_ms, outage, run
 
 
 def test_a_steady_load_starts_within_a_tenth_of_a_second_and_costs_what_it_should() -> None:
@@ -57,6 +57,12 @@ def test_a_fifo_queue_starts_each_message_after_the_one_before() -> None:
     figures = ceiling(Scenario("fifo", ordering=Ordering.FIFO), 120)
     assert figures.done_per_s > 60, "a run of 5 ms and a delete of 5 to 12; 31 where result and counters come first"
     assert ceiling(Scenario("fifo", ordering=Ordering.FIFO, run_ms=0.5), 120).done_per_s > 85
+
+
+def test_an_outage_that_kills_500_a_second_is_not_throttled() -> None:
+    figures = outage(1_000)
+    assert figures.buried_per_s > 500
+    assert figures.throttled == 0, "in one partition of the dead-letter table: hundreds"
 
 
 @pytest.mark.parametrize("beside", BESIDE, ids=lambda beside: beside.name)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from millrace.model.message import Body, DeadLetter
-from millrace.stores.dynamodb.dead_letters import dead_letter_item, dead_letter_of
+from millrace.stores.dynamodb.dead_letters import PARTS, dead_letter_item, dead_letter_key, dead_letter_of
 from millrace.stores.interface import APPLIED
 from tests.conftest import NOON
 from tests.faults.client import StoreOnFaultyClient, timed_out_after
@@ -62,3 +63,16 @@ def test_a_replay_is_noted_on_what_is_there_and_makes_nothing_anew(
     assert store.delete_dead_letter(noted)
     assert not store.mark_replayed(noted)
     assert store.get_dead_letter(message.tenant, message.queue, buried.sk) is None
+
+
+def test_dead_letters_of_a_queue_are_spread_over_its_parts() -> None:
+    keys = [dead_letter_key("t", "Q", f"{NOON:013d}#{number:032x}") for number in range(800)]
+    parts = Counter(key["pk"]["S"] for key in keys)
+    assert set(parts) == {f"t#Q#{part}" for part in range(PARTS)}
+    assert max(parts.values()) < 2 * 800 / PARTS
+
+
+def test_a_page_reads_each_part_once(store: StoreOnFaultyClient, samples: Samples) -> None:
+    store.faults.plan()
+    assert store.read_dead_letters(samples.tenant, samples.queue, "0", "9", 50).items == ()
+    assert store.faults.sent == ["query"] * PARTS

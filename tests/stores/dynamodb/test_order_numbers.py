@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from millrace.stores.dynamodb.order_numbers import TAKERS, numbers_key
+from millrace.stores.dynamodb.order_numbers import numbers_key
+from millrace.stores.dynamodb.side_by_side import ABREAST
 from tests.faults import client as faults
 from tests.faults.client import StoreOnFaultyClient
 
@@ -21,7 +22,7 @@ def test_a_shard_without_an_answer_is_left_out(faulty: StoreOnFaultyClient, tena
 
 
 def test_more_shards_than_are_asked_at_once_all_have_an_answer(faulty: StoreOnFaultyClient, tenant: str) -> None:
-    counts = {shard: shard + 1 for shard in range(3 * TAKERS + 1)}
+    counts = {shard: shard + 1 for shard in range(3 * ABREAST + 1)}
     assert faulty.take_numbers(tenant, "Jobs", counts) == dict.fromkeys(counts, 1)
     assert faulty.take_numbers(tenant, "Jobs", counts) == {shard: count + 1 for shard, count in counts.items()}
     assert faulty.faults.sent == ["update_item"] * 2 * len(counts)

@@ -1,12 +1,20 @@
-"""The dead-letter table: its items, and what is done with them."""
+"""The dead-letter table: its items, and what is done with them.
+
+    pk   {tenant}#{queue}#{part}   eight parts, by the message's id: an outage fills them evenly
+    sk   {failed_ms}#{id}
+
+A list reads all the parts and merges them by their sort keys.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from millrace.model.cursor import Page
+from millrace.model.keys import spread
 from millrace.model.message import DeadLetter, DeadLetterReason
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.conditions import PRESENT, Condition, equal
@@ -21,9 +29,16 @@ from millrace.stores.dynamodb.items import (
     text_in,
 )
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
+from millrace.stores.dynamodb.side_by_side import side_by_side
 from millrace.stores.dynamodb.writes import delete, update
 
 _NOT_REPLAYED = equal("replayed", 0)
+
+
+#: Partitions of a queue's dead letters. It is part of where they lie: changed, those that are there are not found.
+PARTS = 8
+#: Parts are not quite even: so much more than its share of a page is read of each.
+MORE_THAN_A_SHARE = 4
 
 
 class DeadLetters:
@@ -35,10 +50,29 @@ class DeadLetters:
     def read_dead_letters(
         self, tenant: str, queue: str, after: str, upto: str, limit: int, *, newest_first: bool = False
     ) -> Page[DeadLetter]:
-        items, last = self._calls.query_between(
-            self._names.dead_letters, f"{tenant}#{queue}", after, upto, limit, newest_first=newest_first
-        )
-        return Page(tuple(map(dead_letter_of, items)), last)
+        """One query for each part, and one more for each that holds more than its share of the page."""
+        share = limit // PARTS + MORE_THAN_A_SHARE
+        parts = [
+            _Part(self, f"{tenant}#{queue}#{part}", after, upto, min(limit, share), newest_first)
+            for part in range(PARTS)
+        ]
+        side_by_side(_Part.fill, parts)
+        items: list[Item] = []
+        while len(items) < limit:
+            first = [part for part in parts if part.items]
+            if not first:
+                break
+            chosen = (max if newest_first else min)(first, key=lambda part: sort_key(part.items[0]))
+            items.append(chosen.items.popleft())
+            if not chosen.items:
+                chosen.fill()
+        more = any(part.items for part in parts)
+        return Page(tuple(map(dead_letter_of, items)), sort_key(items[-1]) if items and more else None)
+
+    def _query_part(
+        self, pk: str, after: str, upto: str, limit: int, *, newest_first: bool
+    ) -> tuple[list[Item], str | None]:
+        return self._calls.query_between(self._names.dead_letters, pk, after, upto, limit, newest_first=newest_first)
 
     def get_dead_letter(self, tenant: str, queue: str, sk: str) -> DeadLetter | None:
         item = self._calls.get_item(self._names.dead_letters, dead_letter_key(tenant, queue, sk))
@@ -71,8 +105,42 @@ class DeadLetters:
         return True
 
 
+class _Part:
+    """One partition of a list: what was read of it and not handed out yet, and where it goes on."""
+
+    def __init__(self, table: DeadLetters, pk: str, after: str, upto: str, limit: int, newest_first: bool) -> None:  # noqa: FBT001
+        self._table = table
+        self._pk = pk
+        self._after = after
+        self._upto = upto
+        self._limit = limit
+        self._newest_first = newest_first
+        self._over = False
+        self.items: deque[Item] = deque()
+
+    def fill(self) -> None:
+        """Read on, where there may be more."""
+        if self._over:
+            return
+        found, last = self._table._query_part(
+            self._pk, self._after, self._upto, self._limit, newest_first=self._newest_first
+        )
+        self.items.extend(found)
+        self._over = last is None
+        if last is not None and self._newest_first:
+            self._upto = last
+        elif last is not None:
+            self._after = last
+
+
+def sort_key(item: Item) -> str:
+    return str(item["sk"]["S"])
+
+
 def dead_letter_key(tenant: str, queue: str, sk: str) -> Item:
-    return {"pk": {"S": f"{tenant}#{queue}"}, "sk": {"S": sk}}
+    """Its part is told by the id of its message, which is in its sort key: what has the one finds the other."""
+    part = spread(sk.rpartition("#")[2]) % PARTS
+    return {"pk": {"S": f"{tenant}#{queue}#{part}"}, "sk": {"S": sk}}
 
 
 def _key_of(dead_letter: DeadLetter) -> Item:

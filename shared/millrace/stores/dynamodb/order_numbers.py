@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 
 from millrace.model.errors import StoreUnavailable
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.items import Item, int_in
 from millrace.stores.dynamodb.retrying_client import RetryingClient
+from millrace.stores.dynamodb.side_by_side import side_by_side
 from millrace.stores.dynamodb.writes import update
-
-#: Shards that are asked at the same time.
-TAKERS = 8
 
 
 class OrderNumbers:
@@ -23,29 +20,16 @@ class OrderNumbers:
 
     def take_numbers(self, tenant: str, queue: str, counts: Mapping[int, int]) -> dict[int, int]:
         """One write unit for each shard."""
-        found: dict[int, int] = {}
-        open_ = list(counts.items())
-
-        def take() -> None:
-            while open_:
-                try:
-                    shard, count = open_.pop()
-                    found[shard] = self._take(tenant, queue, shard, count)
-                except (IndexError, StoreUnavailable):
-                    continue
-
-        threads = [threading.Thread(target=take, name="numbers") for _ in range(min(TAKERS, len(counts)) - 1)]
-        for thread in threads:
-            thread.start()
-        take()
-        for thread in threads:
-            thread.join()
-        return found
+        found = side_by_side(lambda pair: self._take(tenant, queue, *pair), list(counts.items()))
+        return {shard: first for shard, first in zip(counts, found, strict=True) if first}
 
     def _take(self, tenant: str, queue: str, shard: int, count: int) -> int:
-        """The first of so many. Taken twice, because an answer was lost, some are left out: a gap does no harm."""
+        """The first of so many; 0 where no answer came. Those taken twice are left out: a gap does no harm."""
         write = update(self._names.queue, numbers_key(tenant, queue, shard), adds={"sequence": count})
-        answer = self._calls.send("update_item", **write.request(), ReturnValues="ALL_NEW")
+        try:
+            answer = self._calls.send("update_item", **write.request(), ReturnValues="ALL_NEW")
+        except StoreUnavailable:
+            return 0
         return int_in(answer["Attributes"], "sequence") - count + 1
 
 
