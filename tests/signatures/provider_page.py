@@ -59,6 +59,12 @@ maker's deliveries are meant for us:
 Nobody else can sign as they do, so `millrace send` cannot: have the provider send a test delivery. Of the others with a
 token (netlify, vonage, messagebird) the secret is shared, and it can.
 
+**Questions before the first event** are answered by the webhook itself, nothing is queued: slack, zoom, twitch, meta,
+x, dropbox, nylas, trello (HEAD), microsoft_graph, woocommerce (its ping), azure_event_grid (the code, and OPTIONS for
+CloudEvents) and aws_sns (the subscription is confirmed). Event Grid's secret is the parameter `token` of the webhook's
+address, Graph's is the subscription's `clientState`. notion sends its secret in an unsigned first call: let a webhook
+with `verify: none` take that one, set the secret, then let the real webhook verify.
+
 *Checked against* names the provider's own library, and is the only proof of a row. Where it is blank, the row was
 written from memory of the scheme: *read more* leads to the provider's pages, which were not compared with it, and the
 sample's body is invented in the provider's style. Only our own signer was held to it: send a test delivery before you

@@ -22,6 +22,7 @@ from millrace.signatures import (
     preset,
     verify,
 )
+from millrace.signatures.challenges import asks_anybody
 from millrace.signatures.signing import deliver
 from tests.signatures.cases import NOW, SCHEMES, URL, changed, delivery, refusal, secret_of
 
@@ -189,3 +190,80 @@ def test_dropbox_and_nylas_get_their_challenge_back_and_nothing_that_a_browser_w
     for odd in ("<script>", "a b", "x" * 257, '{"a":1}', ""):
         with pytest.raises(SignatureInvalid):
             handshake(scheme, get(challenge=odd), [SECRET], NOW)
+
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+def post(body: bytes = b"", headers: dict[str, str] | None = None, **parameters: str) -> WebhookRequest:
+    return WebhookRequest.build("POST", "https://h.example/hook/x?" + urlencode(parameters), headers or {}, body)
+
+
+def test_trello_is_told_that_there_is_something() -> None:
+    request = WebhookRequest.build("HEAD", URL)
+    assert handshake(preset("trello"), request, (), NOW) == ChallengeResponse(200, "text/plain; charset=utf-8", b"")
+    for method in ("GET", "POST", "OPTIONS"):
+        assert handshake(preset("trello"), changed(request, method=method), (), NOW) is None
+
+
+def test_graph_gets_its_sentence_back_and_no_markup() -> None:
+    asked = "Validation: Testing client application reachability for subscription Request-Id: 1a-2b"
+    answer = handshake(preset("microsoft_graph"), post(validationToken=asked), (), NOW)
+    assert answer == ChallengeResponse(200, "text/plain; charset=utf-8", asked.encode())
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    hostile = [
+        "<script>alert(1)</script>",
+        "a\r\nset-cookie: x=1",
+        '{"a": 1}',
+        "",
+        "x" * 513,
+        "\u00fc",
+        "&lt;",
+        "a'b",
+        "%3C",
+    ]
+    for text in hostile:
+        with pytest.raises(SignatureInvalid):
+            handshake(preset("microsoft_graph"), post(validationToken=text), (), NOW)
+    assert handshake(preset("microsoft_graph"), post(b"{}", validationToken="a"), (), NOW) is None
+    assert handshake(preset("microsoft_graph"), get(validationToken="a"), (), NOW) is None
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"webhook_id=", b"webhook_id=1&x=2", b"webhook_id=x", b"webhook_id=" + b"1" * 13]
+)
+def test_only_woocommerces_ping_is_answered_unsigned(body: bytes) -> None:
+    scheme = preset("woocommerce")
+    assert asks_anybody(scheme, post(b"webhook_id=7", FORM))
+    assert not asks_anybody(scheme, post(body, FORM))
+    assert not asks_anybody(scheme, post(b"webhook_id=7", {"content-type": "application/json"}))
+    assert not asks_anybody(scheme, post(b"webhook_id=7", {**FORM, "x-wc-webhook-signature": "x"})), (
+        "an event is proven"
+    )
+
+
+def event_grid(document: object, method: str = "POST", **headers: str) -> ChallengeResponse | None:
+    scheme, url = preset("azure_event_grid"), f"{URL}&token={secret_of(preset('azure_event_grid')).value}"
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = WebhookRequest.build(method, url, given, json.dumps(document).encode())
+    return challenge(scheme, request, verify(scheme, request, [secret_of(scheme)], NOW))
+
+
+def test_event_grid_gets_its_code_and_its_permission() -> None:
+    asked = {"eventType": "Microsoft.EventGrid.SubscriptionValidationEvent", "data": {"validationCode": "512d-38b6"}}
+    answer = event_grid([asked])
+    assert answer is not None
+    assert json.loads(answer.body) == {"validationResponse": "512d-38b6"}
+    assert event_grid([{**asked, "eventType": "Microsoft.Storage.BlobCreated"}]) is None
+    assert event_grid([asked, asked]) is None
+    assert event_grid({}) is None
+    for code in HOSTILE:
+        with pytest.raises(SignatureInvalid):
+            event_grid([{**asked, "data": {"validationCode": code}}])
+    granted = event_grid(None, "OPTIONS", webhook_request_origin="eventgrid.azure.net")
+    assert granted is not None
+    assert granted.headers["webhook-allowed-origin"] == "eventgrid.azure.net"
+    assert (granted.headers["allow"], granted.body) == ("POST", b"")
+    for origin in ("", "a b", "a\r\nx: 1", "*", "<a>", "x" * 254):
+        with pytest.raises(SignatureInvalid):
+            event_grid(None, "OPTIONS", webhook_request_origin=origin)

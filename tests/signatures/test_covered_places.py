@@ -30,7 +30,7 @@ from millrace.signatures.signing import deliver
 from tests.signatures.cases import NOW, OTHER, URL, changed, pairs, refusal, secret_of, signer_of, with_header
 
 FOLDER = Path(__file__).parents[2] / "events" / "providers"
-TOKENS = {name: row for name, row in PRESETS.items() if row.algorithm == "token"}
+TOKENS = {name: row for name, row in PRESETS.items() if row.algorithm == "token" and row.place is SignaturePlace.HEADER}
 ELSEWHERE = {name: row for name, row in PRESETS.items() if row.place is not SignaturePlace.HEADER and not row.published}
 
 
@@ -166,3 +166,18 @@ def test_a_key_may_be_written_in_hex_or_base64(form: str, value: str) -> None:
     key = b"key\n" if value == "a2V5Cg" else b"key"
     proof = hmac.new(key, b"{}", hashlib.sha256).hexdigest()
     assert refusal(scheme, WebhookRequest.build("POST", URL, {"X-Mine": proof}, b"{}"), [Secret("k", value)]) is None
+
+
+def graph(*states: object) -> WebhookRequest:
+    document = {"value": [{"clientState": state, "changeType": "created"} for state in states]}
+    return WebhookRequest.build("POST", URL, {}, json.dumps(document).encode())
+
+
+def test_every_notification_of_graph_must_bear_the_secret() -> None:
+    scheme, secret = preset("microsoft_graph"), Secret("s", "state")
+    assert refusal(scheme, graph("state"), [secret]) is None
+    assert refusal(scheme, graph("state", "state"), [secret]) is None
+    for states in ((), ("other",), ("state", "other"), ("other", "state"), ("state", None), (7,), (["state"],), ("",)):
+        assert refusal(scheme, graph(*states), [secret]) is not None, states
+    for body in (b"", b"[]", b'{"value": {}}', b'{"value": 7}', b'{"value": [7]}', b'{"value": [[]]}'):
+        assert refusal(scheme, WebhookRequest.build("POST", URL, {}, body), [secret]) is not None

@@ -11,8 +11,9 @@ import pytest
 
 from millrace.definitions import Definitions
 from millrace.engine.claim import claim
-from millrace.signatures import PRESETS, Headers, WebhookRequest
+from millrace.signatures import PRESETS, Headers, PublishedKeys, WebhookRequest
 from tests.signatures.cases import SHAPES
+from tests.signatures.issuers import Makers
 from tests.webhooks.gate import DOMAIN, OLD_SECRET, OTHERS, SECRET, Gate, endpoints, signed, v1, v2, with_headers
 
 ENDPOINTS = {
@@ -114,6 +115,65 @@ def test_signed_challenges_are_answered_and_not_queued(gate: Gate) -> None:
     unsigned = signed("Slack", b'{"type": "url_verification", "challenge": "x"}', gate.now(), secret="whsec_wrong")
     assert gate.call(v2(unsigned)).status == 401
     assert gate.queue("Events").state(fresh=True).arrived == 0
+
+
+def test_questions_without_a_proof_are_answered_and_not_queued(gate: Gate) -> None:
+    head = gate.call(v2(WebhookRequest.build("HEAD", f"https://{DOMAIN}/hook/trello")))
+    assert (head.status, head.text) == (200, "")
+    asked = WebhookRequest.build("POST", f"https://{DOMAIN}/hook/microsoft_graph?validationToken=Validation%3A+7")
+    graph = gate.call(v2(asked))
+    assert (graph.status, graph.text, graph.headers["x-content-type-options"]) == (200, "Validation: 7", "nosniff")
+    ping = WebhookRequest.build("POST", f"https://{DOMAIN}/hook/woocommerce", FORM, b"webhook_id=7")
+    assert (gate.call(v2(ping)).status, gate.call(v2(ping)).text) == (200, "")
+    for endpoint in ("GitHub", "woocommerce", "microsoft_graph", "azure_event_grid", "aws_sns"):
+        for method in ("HEAD", "OPTIONS", "GET", "PUT"):
+            refused = gate.call(v2(WebhookRequest.build(method, f"https://{DOMAIN}/hook/{endpoint}"))).status
+            assert refused == (401 if (endpoint, method) == ("azure_event_grid", "OPTIONS") else 405)
+    assert gate.call(v2(replace(ping, path="/hook/GitHub"))).status == 401
+    assert gate.queue("Events").state(fresh=True).arrived == 0
+
+
+def test_event_grid_asks_with_its_token_for_a_permission(gate: Gate) -> None:
+    origin = {"webhook-request-origin": "eventgrid.azure.net"}
+    url = f"https://{DOMAIN}/hook/azure_event_grid"
+    answer = gate.call(v2(WebhookRequest.build("OPTIONS", f"{url}?token={SECRET}", origin)))
+    assert (answer.status, answer.headers["webhook-allowed-origin"]) == (200, "eventgrid.azure.net")
+    assert gate.call(v2(WebhookRequest.build("OPTIONS", f"{url}?token=wrong", origin))).status == 401
+    assert gate.call(v2(WebhookRequest.build("OPTIONS", f"{url}?token={SECRET}"))).status == 401
+
+
+def test_a_subscription_is_confirmed_once_amazon_has_proven_it(gate: Gate) -> None:
+    asked = b'{"Type": "SubscriptionConfirmation", "Message": "m", "Token": "2336412f37", "SubscribeURL": "https://x"}'
+    makers = Makers()
+    keys = PublishedKeys(makers, gate.now)
+    gate.ingress = replace(gate.ingress, keys=keys)
+    assert gate.send("aws_sns", asked).status == 503, "Amazon asks again"
+    assert [address.url.partition("&")[0] for address in makers.asked][1:] == [
+        "https://sns.eu-central-1.amazonaws.com/?Action=ConfirmSubscription"
+    ]
+    makers.held[makers.asked[1].url] = b"<ok/>"
+    assert (gate.send("aws_sns", asked).status, gate.send("aws_sns", asked).text) == (200, "")
+    forged = signed("aws_sns", asked, gate.now())
+    body = forged.body.replace(b"2336412f37", b"1111111111")
+    assert gate.call(v2(WebhookRequest.build("POST", forged.url, {}, body))).status == 401
+    assert len(makers.asked) == 4, "the certificate once, and a visit for each proven question"
+    assert gate.queue("Events").state(fresh=True).arrived == 0
+
+
+def test_keys_that_cannot_be_had_are_our_fault_and_accept_nothing(gate: Gate) -> None:
+    makers = Makers()
+    makers.down = True
+    gate.ingress = replace(gate.ingress, keys=PublishedKeys(makers, gate.now))
+    for endpoint in ("aws_sns", "paypal", "google_pubsub", "plaid"):
+        answer = gate.send(endpoint, BODY)
+        assert (answer.status, answer.json["code"]) == (503, "secret_unavailable")
+    assert gate.queue("Events").state(fresh=True).arrived == 0
+
+
+def test_deliveries_with_published_keys_are_queued(gate: Gate) -> None:
+    for endpoint in ("aws_sns", "paypal", "google_pubsub", "plaid"):
+        assert gate.send(endpoint, BODY).status in (200, 202, 204), endpoint
+    assert len(claim(gate.queue("Events"), owner="w", limit=10).claims) == 4
 
 
 def _with_window(gate: Gate, endpoint: str, change: Any) -> Gate:

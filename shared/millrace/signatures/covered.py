@@ -71,7 +71,7 @@ def part(scheme: Scheme, request: WebhookRequest, name: str) -> str:
     if scheme.place is SignaturePlace.QUERY:
         found: object = request.parameter(name)
     else:
-        found = at_path(request.object_document(), name)
+        found = _agreed(request.object_document(), name)
     text = str(found) if isinstance(found, str) or type(found) is int else ""
     if not text:
         raise SignatureInvalid(RefusalReason.MISSING_HEADER)
@@ -109,6 +109,16 @@ def at_path(document: Any, path: str) -> Any:
         else:
             found = found.get(step) if isinstance(found, dict) else None
     return found
+
+
+def _agreed(document: Any, path: str) -> Any:
+    """What lies at a path; with a `*` in it, what lies there in every item of a list, where all have the same."""
+    before, star, after = path.partition(".*.")
+    if not star:
+        return at_path(document, path)
+    items = at_path(document, before)
+    found = [at_path(item, after) for item in items] if isinstance(items, list) else []
+    return found[0] if found and all(type(one) is str and one == found[0] for one in found) else None
 
 
 def _adyen(request: WebhookRequest) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import cache
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from millrace.signatures.published import FetchKeys, KeyAddress, KeysSilent
 
@@ -37,13 +37,17 @@ def https_fetch(
         until = clock_s() + deadline_s
         connection = HTTPSConnection(*connect_to(parts.hostname), timeout=deadline_s, context=made())
         try:
-            return _asked(connection, parts.hostname, parts.path, address.question, lambda: until - clock_s())
+            return _asked(connection, parts.hostname, _target(parts), address.question, lambda: until - clock_s())
         except (OSError, HTTPException):
             raise KeysSilent from None  # not what was raised: a context could show credentials
         finally:
             connection.close()
 
     return fetch
+
+
+def _target(parts: SplitResult) -> str:
+    return f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
 
 
 def _asked(

@@ -130,8 +130,9 @@ PLAIN = (
     _base64("line", "x-line-signature", "developers.line.biz/en/docs/messaging-api/receiving-messages/", facts=_facts("https://developers.line.biz/en/docs/messaging-api/receiving-messages/", 200)),
     _base64("quickbooks", "intuit-signature", "developer.intuit.com/app/developer/qbo/docs/develop/webhooks"),
     _base64("todoist", "x-todoist-hmac-sha256", "developer.todoist.com/sync/v9/#webhooks", id_headers=("x-todoist-delivery-id",), facts=_facts("https://developer.todoist.com/sync/v9/#webhooks", 200, keep="x-todoist-delivery-id")),
+    _base64("trello", "x-trello-webhook", "developer.atlassian.com/cloud/trello/guides/rest-api/webhooks/", algorithm="sha1", template="{body}{url}", challenge=ChallengeKind.HEAD, id_field="action.id", facts=_facts("https://developer.atlassian.com/cloud/trello/guides/rest-api/webhooks/", 200)),
     _base64("typeform", "typeform-signature", "www.typeform.com/developers/webhooks/secure-your-webhooks/", "sha256=", id_field="event_id"),
-    _base64("woocommerce", "x-wc-webhook-signature", "woocommerce.github.io/woocommerce-rest-api-docs/#webhooks", id_headers=("x-wc-webhook-delivery-id",), facts=_facts("https://woocommerce.github.io/woocommerce-rest-api-docs/#webhooks", keep="x-wc-webhook-topic x-wc-webhook-resource x-wc-webhook-event x-wc-webhook-delivery-id")),
+    _base64("woocommerce", "x-wc-webhook-signature", "woocommerce.github.io/woocommerce-rest-api-docs/#webhooks", id_headers=("x-wc-webhook-delivery-id",), challenge=ChallengeKind.PING, facts=_facts("https://woocommerce.github.io/woocommerce-rest-api-docs/#webhooks", keep="x-wc-webhook-topic x-wc-webhook-resource x-wc-webhook-event x-wc-webhook-delivery-id")),
     _base64("xero", "x-xero-signature", "developer.xero.com/documentation/guides/webhooks/configuring-your-server/", facts=_facts("https://developer.xero.com/documentation/guides/webhooks/configuring-your-server/", 200, 5)),
     # A key that is not its text.
     _hmac("airtable", "x-airtable-content-mac", "airtable.com/developers/web/api/webhooks-overview", "hmac-sha256=", key="base64"),
@@ -167,6 +168,8 @@ PLAIN = (
     _standard("replicate", "webhook", "replicate.com/docs/topics/webhooks/verify-webhook"),
     _standard("resend", "svix", "resend.com/docs/dashboard/webhooks/verify-webhooks-requests"),
     # The secret itself.
+    _token("azure_event_grid", "token", "learn.microsoft.com/azure/event-grid/end-point-validation-event-grid-events-schema", place=SignaturePlace.QUERY, challenge=ChallengeKind.EVENT_GRID),
+    _token("microsoft_graph", "value.*.clientState", "learn.microsoft.com/graph/change-notifications-delivery-webhooks", place=SignaturePlace.BODY, challenge=ChallengeKind.GRAPH),
     _basic("chargebee", "www.chargebee.com/docs/billing/2.0/site-configuration/webhook_settings", id_field="id"),
     _token("cloudflare_notifications", "cf-webhook-auth", "developers.cloudflare.com/notifications/get-started/configure-webhooks/"),
     _token("flutterwave", "verif-hash", "developer.flutterwave.com/docs/integration-guides/webhooks/"),

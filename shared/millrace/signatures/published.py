@@ -101,6 +101,15 @@ class PublishedKeys:
             raise KeysUnavailable(f"{address.url}: the keys did not come")
         return True
 
+    def visit(self, address: KeyAddress) -> None:
+        """Ask once, and keep nothing. Raises KeysUnavailable where that was not answered with a document."""
+        try:
+            found = self._fetch(address)
+        except KeysSilent:
+            found = None
+        if found is None:
+            raise KeysUnavailable(f"{urlsplit(address.url).netloc}: it did not answer as it should")
+
     def _due(self, kept: _Kept, now: int) -> bool:
         fresh = kept.value is not None and now - kept.fetched_ms < self._max_age_ms
         return not fresh and now - kept.tried_ms >= self._refresh_ms

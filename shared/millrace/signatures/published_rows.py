@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from millrace.signatures.scheme import (
     Certificate,
+    ChallengeKind,
     Facts,
     Form,
     JwtRules,
@@ -43,6 +44,7 @@ PUBLISHED = (
         # Retries carry the first time; a topic's own policy may spread them over an hour.
         tolerance_seconds=7_200,
         partial=True,
+        challenge=ChallengeKind.SNS,
         certificate=Certificate(
             "SigningCertURL",
             r"https://sns\.(?P<region>[a-z0-9-]{3,32})\.amazonaws\.com(\.cn)?/SimpleNotificationService-[A-Za-z0-9]{8,64}\.pem",

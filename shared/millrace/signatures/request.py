@@ -25,7 +25,7 @@ _ALWAYS = ("content-type", "content-encoding", "user-agent", "traceparent", "tra
 #: A header whose name holds one of these is a credential or the proof of one, whatever a definition asks for.
 _NEVER = (
     *("auth", "cookie", "signature", "hmac", "secret", "token", "api-key", "apikey", "password", "session"),
-    *("-sig", "-mac", "verif"),
+    *("-sig", "-mac", "verif", "trello-webhook"),
 )
 
 _MAX_VALUE_CHARACTERS = 1024

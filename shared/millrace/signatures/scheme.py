@@ -68,11 +68,24 @@ class ChallengeKind(StrEnum):
     META = "meta"
     X = "x"
     ECHO = "echo"  #: what `challenge` says, said again (Dropbox, Nylas)
+    HEAD = "head"  #: whether there is anything (Trello)
+    GRAPH = "graph"  #: what `validationToken` of a POST says, said again
+    PING = "ping"  #: a form with nothing but the webhook's number (WooCommerce)
+    EVENT_GRID = "event_grid"  #: a code in an event, or an origin in the headers of an OPTIONS
+    SNS = "sns"  #: an address to visit
 
     @property
     def signed(self) -> bool:
-        """Sent as a signed POST; the others are plain GETs."""
-        return self not in (ChallengeKind.META, ChallengeKind.X, ChallengeKind.ECHO)
+        """Proven like an event; the others anybody can ask."""
+        return self in _PROVEN_QUESTIONS
+
+
+_PROVEN_QUESTIONS = frozenset(
+    {
+        *(ChallengeKind.SLACK, ChallengeKind.ZOOM, ChallengeKind.TWITCH),
+        *(ChallengeKind.EVENT_GRID, ChallengeKind.SNS),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,14 @@ def _deliver_elsewhere(
 
 
 def _put(document: Any, path: list[str], value: str) -> None:
-    for step in path[:-1]:
+    if path[0] == "*":
+        for item in document:
+            _put(item, path[1:], value)
+        return
+    for number, step in enumerate(path[:-1]):
+        if path[number + 1] == "*":
+            _put(document.setdefault(step, []), path[number + 1 :], value)
+            return
         document = document[int(step)] if isinstance(document, list) else document.setdefault(step, {})
     document[path[-1]] = value
 

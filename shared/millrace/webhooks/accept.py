@@ -18,8 +18,10 @@ from millrace.engine.status import MessageStatus
 from millrace.http.problems import MethodNotAllowed
 from millrace.model.message import Draft
 from millrace.signatures import (
+    ChallengeKind,
     ChallengeResponse,
     PublishedKeys,
+    Scheme,
     SecretSource,
     SignatureInvalid,
     Verified,
@@ -30,13 +32,14 @@ from millrace.signatures import (
     idempotency_key,
     retained_headers,
 )
+from millrace.signatures.confirmations import confirm
 from millrace.webhooks.endpoint import Ingress, WebhookEndpoint
 from millrace.webhooks.sync_commands import run_at_once
 
 DEFAULT_CONTENT_TYPE = "application/json"
 #: Bytes of headers that are kept with a message; they count towards its write units.
 KEPT_HEADER_BYTES = 4 * 1024
-#: `GET` is for the questions of some providers, and only where they ask one.
+#: `GET`, `HEAD` and `OPTIONS` are for the questions of some providers, and only where they ask one.
 ALLOWED = ("POST",)
 log = logging.getLogger(__name__)
 
@@ -71,11 +74,11 @@ def accept(
     StoreUnavailable (nothing was accepted, or repeat it: the idempotency key holds).
     """
     now = ingress.runtime.clock()
-    if request.method != "POST" and not endpoint.sent_by_get(request):
-        return IngressResult(IngressOutcome.ANSWERED, answer=answer_question(endpoint, request, ingress.secrets, now))
+    if endpoint.is_question(request):
+        return IngressResult(IngressOutcome.ANSWERED, answer=answer_question(endpoint, request, ingress, now))
     proof = authenticate_webhook(endpoint, request, ingress.secrets, now, ingress.keys)
     secret = proof.secret_name if proof else ""
-    if answer := signed_question(endpoint, request, proof):
+    if answer := signed_question(endpoint, request, proof, ingress.keys):
         return IngressResult(IngressOutcome.ANSWERED, answer=answer, secret=secret)
     request = endpoint.read(request)
     draft = _draft(endpoint, request, correlation_id)
@@ -148,12 +151,29 @@ def _own_key(endpoint: WebhookEndpoint, request: WebhookRequest, proof: Verified
 
 
 def answer_question(
-    endpoint: WebhookEndpoint, request: WebhookRequest, secrets: SecretSource, now: int
+    endpoint: WebhookEndpoint, request: WebhookRequest, ingress: Ingress, now: int
 ) -> ChallengeResponse:
-    """The answer to a provider's unsigned GET. Raises MethodNotAllowed where that is no question of its provider."""
-    scheme = endpoint.scheme
-    if request.method != "GET" or scheme is None or scheme.challenge is None or scheme.challenge.signed:
+    """The answer to a provider's question. Raises MethodNotAllowed where that is no question of its provider."""
+    scheme, secrets = endpoint.scheme, ingress.secrets
+    if scheme is None or scheme.challenge is None:
         raise MethodNotAllowed(request.method, ALLOWED)
+    if scheme.challenge is ChallengeKind.EVENT_GRID and request.method == "OPTIONS":
+        proof = authenticate_webhook(endpoint, request, secrets, now)
+        answer = challenge(scheme, request, proof) if proof else None
+    elif request.method == "GET":
+        answer = _answer_to_get(endpoint, scheme, request, secrets, now)
+    else:
+        answer = handshake(scheme, request, (), now)
+    if answer is None:
+        raise MethodNotAllowed(request.method, ALLOWED)
+    return answer
+
+
+def _answer_to_get(
+    endpoint: WebhookEndpoint, scheme: Scheme, request: WebhookRequest, secrets: SecretSource, now: int
+) -> ChallengeResponse | None:
+    if scheme.challenge is None or scheme.challenge.signed:
+        return None
     moment = datetime.fromtimestamp(now / 1000, UTC)
     tokens = endpoint.webhook.tokens_at(moment)
     references = tokens or endpoint.webhook.secrets_at(moment)
@@ -163,14 +183,11 @@ def answer_question(
         return handshake(scheme, request, found, now, found if tokens else ())
 
     try:
-        answer = ask()
+        return ask()
     except SignatureInvalid as refused:
         if not (refused.reason.may_be_rotation and secrets.refresh(references)):
             raise
-        answer = ask()
-    if answer is None:
-        raise MethodNotAllowed(request.method, ALLOWED)
-    return answer
+        return ask()
 
 
 def authenticate_webhook(
@@ -188,9 +205,11 @@ def authenticate_webhook(
 
 
 def signed_question(
-    endpoint: WebhookEndpoint, request: WebhookRequest, proof: Verified | None
+    endpoint: WebhookEndpoint, request: WebhookRequest, proof: Verified | None, keys: PublishedKeys | None = None
 ) -> ChallengeResponse | None:
-    """The answer to a provider's signed challenge; None for an event, and for all of a provider that asks nothing."""
+    """The answer to a provider's proven question; None for an event, and for all of a provider that asks nothing."""
     if endpoint.scheme is None or proof is None or endpoint.scheme.challenge is None:
         return None
+    if endpoint.scheme.challenge is ChallengeKind.SNS:
+        return confirm(request, keys)
     return challenge(endpoint.scheme, request, proof)

@@ -10,6 +10,7 @@ from millrace.engine.queue import Runtime
 from millrace.model.errors import BodyTooLarge, MillraceError, NotFound
 from millrace.model.queue_spec import DEFAULT_TENANT, HOOK_PREFIX, MAX_BODY_BYTES
 from millrace.signatures import Headers, PublishedKeys, Scheme, SecretSource, WebhookRequest, scheme_from
+from millrace.signatures.challenges import asks_anybody
 from millrace.signatures.request import FORM_TYPE
 from millrace.signatures.scheme import Form
 
@@ -50,6 +51,12 @@ class WebhookEndpoint:
         scheme = scheme_from(settings)
         facts = scheme.facts
         return cls(webhook.name, webhook, scheme, definition, facts.success_status, facts.overload_status)
+
+    def is_question(self, request: WebhookRequest) -> bool:
+        """Whether a request is no event: it asks something, or is nothing that a webhook takes."""
+        if request.method == "POST":
+            return self.scheme is not None and asks_anybody(self.scheme, request)
+        return not self.sent_by_get(request)
 
     def sent_by_get(self, request: WebhookRequest) -> bool:
         """Whether a GET is an event: Twilio's, with its fields and its signature over the query."""

@@ -127,7 +127,7 @@ def test_page_of_the_console_reaches_its_function_unguarded(path: str) -> None:
     assert (found.function, found.authoriser) == ("AdminFunction", None)
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "POST"])
 @pytest.mark.parametrize("path", ["/hook/{name}", "/hook/{tenant}/{name}"])
 def test_webhooks_reach_the_ingress_unguarded(method: str, path: str) -> None:
     assert serving(method, path) == GatewayRoute(f"{method} {path}", "IngressFunction", None)

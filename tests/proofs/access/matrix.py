@@ -106,6 +106,7 @@ HOOKS = {
     "POST /hook/{tenant}/{name}": 202,
     "GET /hook/{name}": 405,
     "GET /hook/{tenant}/{name}": 405,
+    **{f"{method} /hook/{path}": 405 for method in ("HEAD", "OPTIONS") for path in ("{name}", "{tenant}/{name}")},
 }
 EVERY_ROUTE: tuple[Route[Any], ...] = (*V1_ROUTES, *ADMIN_ROUTES)
 
