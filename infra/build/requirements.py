@@ -24,9 +24,8 @@ KEY_PAIRS = ("cryptography", "cffi")
 TOKENS = ("pyjwt",)
 #: Lambda's runtime brings no time zones.
 SCHEDULES = ("cronsim", "tzdata")
-TRACING = ("aws-xray-sdk", "wrapt")
 #: What the functions that run commands have already.
-BUNDLED = (*AWS_SDK, *POWERTOOLS, *CEL, *TRACING, *KEY_PAIRS, *TOKENS, *SCHEDULES)
+BUNDLED = (*AWS_SDK, *POWERTOOLS, *CEL, *KEY_PAIRS, *TOKENS, *SCHEDULES)
 #: Where the bundle's versions are locked. What packages ask for is left out: Chalice's command line would bring 50 MB.
 LOCKS = ("requirements.txt", "infra/locks/dev.txt")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

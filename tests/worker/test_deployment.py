@@ -8,7 +8,7 @@ import pytest
 
 from millrace.definitions import TargetKind
 from millrace.worker.deployment import LazyDelivery, drainer_from
-from millrace.worker.middleware import logging_middleware
+from millrace.worker.middleware import logging_middleware, tracing_middleware
 from tests.conftest import Bench
 
 ENVIRONMENT = {
@@ -24,7 +24,7 @@ def test_a_drainer_from_the_environment(memory_bench: Bench) -> None:
     drainer = drainer_from(given, runtime=memory_bench.runtime)
     assert drainer.settings.concurrency == 3
     assert drainer.works_on("WebhookIngress")
-    assert drainer.middleware == (logging_middleware,)
+    assert drainer.middleware == (logging_middleware, tracing_middleware)
     assert drainer.invoke_worker is None
     assert set(drainer.deliveries) == set(TargetKind)
 

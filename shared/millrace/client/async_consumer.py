@@ -29,10 +29,11 @@ from typing import Any, TypeVar
 from millrace.client.clients import AsyncClient
 from millrace.client.context import PullContext
 from millrace.client.delivery import AsyncDelivery
-from millrace.client.hooks import Hooks
+from millrace.client.hooks import Hooks, log_fields
 from millrace.client.loops import ConsumerLoops, Loop, Spawn, Wait
 from millrace.handlers.calling import HandlerFunction, call, call_async, is_async
 from millrace.handlers.controls import ExecutionTimeout
+from millrace.handlers.tracing import run_span
 from millrace.model.clock import Chance, Clock, system_chance, system_clock
 
 T = TypeVar("T")
@@ -133,10 +134,11 @@ class AsyncConsumer(ConsumerLoops[AsyncDelivery]):
         self._changed = asyncio.Event()
 
     async def _run(self, handler: Callable[[AsyncDelivery], Any], job: AsyncDelivery) -> Any:
-        if is_async(handler):
-            return await self._stoppable(job, handler(job))
-        found = await self._in_thread(handler, job)
-        return await found if inspect.isawaitable(found) else found
+        with run_span(job.message.queue, job.message.headers, log_fields(job)):
+            if is_async(handler):
+                return await self._stoppable(job, handler(job))
+            found = await self._in_thread(handler, job)
+            return await found if inspect.isawaitable(found) else found
 
     async def _run_handler(self, handler: HandlerFunction, given: Any, job: AsyncDelivery) -> Any:
         loop = asyncio.get_running_loop()
@@ -148,9 +150,10 @@ class AsyncConsumer(ConsumerLoops[AsyncDelivery]):
             loop.call_soon_threadsafe(self._prolong, job, seconds)
 
         context = PullContext(job, given, wait_for, self._now, prolong)
-        if is_async(handler):
-            return await self._stoppable(job, call_async(handler, given, context))
-        return await self._in_thread(call, handler, given, context)
+        with run_span(job.message.queue, job.message.headers, log_fields(job)):
+            if is_async(handler):
+                return await self._stoppable(job, call_async(handler, given, context))
+            return await self._in_thread(call, handler, given, context)
 
     async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         run = partial(contextvars.copy_context().run, function, *args)

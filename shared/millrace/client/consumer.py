@@ -25,9 +25,10 @@ from typing import Any, TypeVar
 from millrace.client.clients import Client
 from millrace.client.context import PullContext
 from millrace.client.delivery import Delivery
-from millrace.client.hooks import Hooks
+from millrace.client.hooks import Hooks, log_fields
 from millrace.client.loops import Call, ConsumerLoops, Loop, Spawn, Wait
 from millrace.handlers.calling import HandlerFunction, call
+from millrace.handlers.tracing import run_span
 from millrace.model.clock import Chance, Clock, system_chance, system_clock
 
 T = TypeVar("T")
@@ -117,12 +118,14 @@ class Consumer(ConsumerLoops[Delivery]):
         self._changed.notify_all()
 
     def _run(self, handler: Callable[[Delivery], Any], job: Delivery) -> Any:
-        result = handler(job)
-        return asyncio.run(result) if inspect.iscoroutine(result) else result
+        with run_span(job.message.queue, job.message.headers, log_fields(job)):
+            result = handler(job)
+            return asyncio.run(result) if inspect.iscoroutine(result) else result
 
     def _run_handler(self, handler: HandlerFunction, given: Any, job: Delivery) -> Any:
         context = PullContext(job, given, lambda found: found, self._now, partial(self._prolong, job))
-        return call(handler, given, context)
+        with run_span(job.message.queue, job.message.headers, log_fields(job)):
+            return call(handler, given, context)
 
     def _prolong(self, job: Delivery, seconds: float) -> None:
         with self._changed:

@@ -15,6 +15,7 @@ import httpx
 
 from millrace.client.errors import Unreachable
 from millrace.client.steps import Pause, Reply, Retries, Send, Steps
+from millrace.model.trace_context import current_trace
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,7 +40,7 @@ class Account:
             "method": send.method,
             "url": self.url.rstrip("/") + quote(send.path, safe="/"),
             "params": query,
-            "headers": {"Authorization": f"Bearer {self.token}", **send.headers},
+            "headers": {"Authorization": f"Bearer {self.token}", **current_trace(), **send.headers},
             "content": send.content,
             "timeout": httpx.Timeout(send.timeout_s, connect=5.0),
         }

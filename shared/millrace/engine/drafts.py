@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from millrace.engine.queue import Queue
 from millrace.model.clock import Entropy
@@ -13,6 +13,7 @@ from millrace.model.journal import EFFECTS
 from millrace.model.keys import may_set_priority
 from millrace.model.message import Draft
 from millrace.model.queue_spec import MAX_PRIORITY, PRIORITIES, QueueSpec
+from millrace.model.trace_context import traced
 
 CORRELATION_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,64}")
 LABEL = re.compile(r"[A-Za-z0-9._:/+=@-]{1,32}")
@@ -57,6 +58,9 @@ def check(queue: Queue, draft: Draft, now: int, *, system_key: str = "") -> Chec
     project = spec.project if draft.project is None else draft.project
     _check_text("project", project, PROJECT_BYTES)
     _check_headers(draft)
+    headers = traced(draft.headers)
+    if headers is not draft.headers:
+        draft = replace(draft, headers=headers)
     key = system_key or (draft.idempotency_key and spaced_key(draft.source, draft.idempotency_key))
     return Checked(
         draft,

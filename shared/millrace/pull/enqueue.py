@@ -19,6 +19,7 @@ from millrace.model.errors import InvalidField, KeyReused, MillraceError
 from millrace.model.message import Draft
 from millrace.model.queue_spec import MAX_PRIORITY, PRIORITIES
 from millrace.model.tokens import Scope
+from millrace.model.trace_context import trace_of
 from millrace.pull.service import PullService
 
 BATCH = 100
@@ -189,7 +190,7 @@ def _draft(queue: Queue, request: ApiRequest, given: Mapping[str, Any], path: st
     return Draft(
         body,
         content_type=given.get("content_type") or ("application/json" if "body" in given else OCTETS),
-        headers=given.get("headers", {}),
+        headers={**trace_of(request.headers), **given.get("headers", {})},
         idempotency_key=given.get("idempotency_key"),
         key=given.get("key", ""),
         priority=given.get("priority"),
@@ -201,6 +202,12 @@ def _draft(queue: Queue, request: ApiRequest, given: Mapping[str, Any], path: st
     )
 
 
+#: As large as a header can be: a trace that is malformed is no reason to refuse a message.
+_TRACE: Mapping[str, Kind] = {
+    "traceparent": Text(10_240, meaning="The sender's W3C trace context, kept with the message; ignored if malformed."),
+    "tracestate": Text(10_240, meaning="The rest of it."),
+}
+_SENT_WITH = {**REQUEST_KEY, **_TRACE}
 _LOCATION = {"Location": "The path of the message's status."}
 _ACCEPTED = {
     200: RouteReply(
@@ -222,12 +229,12 @@ _PATH = "/v1/queues/{queue}/messages"
 _SCOPES = (Scope.ENQUEUE,)
 ROUTES: tuple[Route[PullService], ...] = (
     Route("POST", _PATH, "enqueue", "messages", "Enqueue a message.", enqueue_one, _ACCEPTED, _SCOPES,
-          body=DRAFT, headers=REQUEST_KEY, refuses=_REFUSES),
+          body=DRAFT, headers=_SENT_WITH, refuses=_REFUSES),
     Route("POST", f"{_PATH}/raw", "enqueue_raw", "messages",
           "Enqueue the bytes of the request's body, of any content type.", enqueue_raw, _ACCEPTED, _SCOPES,
-          takes_bytes=True, query=RAW_OPTIONS, headers=REQUEST_KEY, refuses=_REFUSES),
+          takes_bytes=True, query=RAW_OPTIONS, headers=_SENT_WITH, refuses=_REFUSES),
     Route("POST", f"{_PATH}/batch", "enqueue_batch", "messages",
           f"Enqueue up to {BATCH} messages; each has an answer of its own.", enqueue_batch,
           {200: RouteReply("One item for each message, in the same order.", _ITEMS)}, _SCOPES,
-          body=_BATCH, headers=REQUEST_KEY, refuses=_REFUSES),
+          body=_BATCH, headers=_SENT_WITH, refuses=_REFUSES),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from millrace.aws.runtime import aws_runtime, deployed_definitions
 from millrace.aws.settings import Settings
 from millrace.definitions import Definitions, TargetKind
 from millrace.engine.queue import Runtime
+from millrace.handlers import tracing
 from millrace.model.clock import system_clock
 from millrace.stores.dynamodb.minimal_client import minimal_client
 from millrace.worker.body_budget import DEFAULT_MEMORY, BodyBudget
@@ -18,7 +19,7 @@ from millrace.worker.commands import load_commands
 from millrace.worker.context import RunContext
 from millrace.worker.drainer import InvokeWorker, QueueDrainer, WakeRequest
 from millrace.worker.metrics import emit_metrics, log_drain
-from millrace.worker.middleware import Middleware, logging_middleware, tracing_middleware
+from millrace.worker.middleware import logging_middleware, tracing_middleware
 from millrace.worker.targets.chain import QueueDelivery
 from millrace.worker.targets.request import Deliver, TargetRequest
 from millrace.worker.wakeup import wake_event
@@ -48,10 +49,11 @@ def drainer_from(environment: Mapping[str, str], *, runtime: Runtime | None = No
     TARGET_SECRETS             where the secrets lie that `map_to: http` names: one JSON object, a key a name
     TARGET_FOLLOW_REDIRECTS    "1" to follow them
     TARGET_ALLOW_LOOPBACK      "1" in development only
-    TRACING                    "1" to trace runs with X-Ray
+    OTEL_…                     OpenTelemetry's own: an exporter that they name gets a span for each run
     AWS_LAMBDA_FUNCTION_MEMORY_SIZE   MB of the process (512): what large bodies may take at once
     LOG_HISTORY                "1" to record what happens to messages
     """
+    tracing.configure(environment)
     settings = Settings.from_environment(environment)
     definitions = deployed_definitions(settings)
     return QueueDrainer(
@@ -59,10 +61,10 @@ def drainer_from(environment: Mapping[str, str], *, runtime: Runtime | None = No
         definitions,
         deliveries_from(environment, definitions),
         WorkerSettings(concurrency=int(environment.get("WORKER_CONCURRENCY", "10"))),
-        middleware=_middleware(environment),
+        middleware=(logging_middleware, tracing_middleware),
         default_tenant=settings.default_tenant,
         invoke_worker=_invoke_worker(environment.get("WORKER_FUNCTION", "")),
-        emit=(emit_metrics, log_drain),
+        emit=(emit_metrics, log_drain, lambda _queue, _result: tracing.flush()),
         budget=BodyBudget.of_memory(int(environment.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", DEFAULT_MEMORY))),
     )
 
@@ -100,14 +102,6 @@ def _lambda() -> Deliver:
     from millrace.worker.targets.lambda_function import LambdaDelivery
 
     return LambdaDelivery(lambda_client(MAX_INVOCATION_S))
-
-
-def _middleware(environment: Mapping[str, str]) -> tuple[Middleware, ...]:
-    if environment.get("TRACING") != "1":
-        return (logging_middleware,)
-    from aws_lambda_powertools import Tracer
-
-    return (logging_middleware, tracing_middleware(Tracer(service="millrace")))
 
 
 def _invoke_worker(function: str) -> InvokeWorker | None:

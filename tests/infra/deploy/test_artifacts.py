@@ -43,7 +43,6 @@ LATER = {
         CEL,
         KEY_PAIR,
         "import commands.incidents",
-        "from aws_lambda_powertools import Tracer; Tracer()",
     ],
     "ConsumerFunction": [SDK, CEL],
     "AdminFunction": [SDK, CEL],

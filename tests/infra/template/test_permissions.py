@@ -116,7 +116,6 @@ def exercised(engine_url: str, definitions: Path) -> dict[str, Exercise]:
                 "AWS_LAMBDA_FUNCTION_NAME": f"{STACK}-{name.lower()}",
                 "MAX_WAITING": "1",
                 "DEFAULT_TENANT": exercises[name].tenant,
-                "TRACING": "0",  # X-Ray's calls are Lambda's own
             }
             for variable, value in own.items():
                 patch.setenv(variable, value)

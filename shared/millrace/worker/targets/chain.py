@@ -17,6 +17,7 @@ from millrace.engine.drafts import RESERVED
 from millrace.handlers.controls import Reject
 from millrace.model.errors import InvalidRequest, QueueFull
 from millrace.model.message import Draft
+from millrace.model.trace_context import onward_trace
 from millrace.worker.context import RunContext
 from millrace.worker.targets.request import TargetRequest, Throttled
 
@@ -32,6 +33,7 @@ class QueueDelivery:
         message = context.message
         draft = Draft(
             json.dumps(request.given, separators=(",", ":"), ensure_ascii=False).encode(),
+            headers=onward_trace(message.headers),
             correlation_id=context.correlation_id,
             source=f"queue:{message.queue}",
             origin=message.id,

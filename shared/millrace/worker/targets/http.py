@@ -24,6 +24,7 @@ from urllib.parse import urljoin
 import urllib3
 
 from millrace.handlers.controls import Reject, Retry, Unavailable
+from millrace.model.trace_context import onward_trace
 from millrace.signatures import ConfigurationMissing, SecretSource, preset
 from millrace.signatures.signing import sign
 from millrace.worker.context import RunContext
@@ -103,6 +104,7 @@ class HttpDelivery:
             "millrace-queue": context.queue.spec.name,
             "millrace-claim-version": str(context.version),
             "millrace-attempt": str(context.attempt),
+            **onward_trace(context.message.headers),
             **sign(STANDARD, live, body, now, delivery_id=delivery_id),
         }
 

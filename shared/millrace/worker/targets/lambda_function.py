@@ -8,6 +8,7 @@ from typing import Any
 
 from millrace.aws.functions import FunctionBusy, FunctionUnreachable, invoke
 from millrace.handlers.controls import Reject, Unavailable
+from millrace.model.trace_context import onward_trace
 from millrace.worker.context import RunContext
 from millrace.worker.targets.request import TargetFailed, TargetRequest, Throttled
 
@@ -54,6 +55,7 @@ def _client_context(context: RunContext) -> str:
         "claim_version": context.version,
         "attempt": context.attempt,
         "correlation_id": context.correlation_id,
+        **onward_trace(context.message.headers),
     }
     return b64encode(json.dumps({"custom": custom}).encode()).decode()
 
