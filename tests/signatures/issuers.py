@@ -72,6 +72,12 @@ def jwk(key: Any, key_id: str, **more: Any) -> dict[str, Any]:
     return {**json.loads(kind.to_jwk(key.public_key())), "kid": key_id, "use": "sig", **more}
 
 
+def google_pem() -> str:
+    """Google's key as its own library takes it."""
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return rsa_key().public_key().public_bytes(serialization.Encoding.PEM, form).decode()
+
+
 def documents() -> dict[str, bytes]:
     """What lies at the addresses of the makers."""
     plaid = json.dumps({"key": jwk(ec_key(), "p1", alg="ES256", created_at=1, expired_at=None)}).encode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 from millrace.signatures import PRESETS, Scheme
@@ -9,8 +11,11 @@ from millrace.signatures.scheme import SignaturePlace
 
 PAGE = Path(__file__).parents[2] / "shared" / "millrace" / "signatures" / "README.md"
 
-#: The providers' own libraries that the schemes are held to, in `test_verification_oracles*.py`.
-ORACLES = {
+ROOT = PAGE.parents[3]
+ORACLE_FOLDER = Path(__file__).parent / "oracles"
+
+#: The providers' own libraries that the schemes are held to, in `test_verification_oracles*.py`: on PyPI,
+PYPI = {
     "adyen": "Adyen",
     "discord": "discord-interactions",
     "easypost": "easypost",
@@ -24,6 +29,37 @@ ORACLES = {
     "svix": "svix",
     "twilio": "twilio",
 }
+#: and on npm.
+NPM = {
+    "aws_sns": "sns-validator",
+    "box": "box-node-sdk",
+    "clerk": "@clerk/backend",
+    "coinbase_commerce": "coinbase-commerce-node",
+    "github": "@octokit/webhooks-methods",
+    "google_pubsub": "google-auth-library",
+    "hubspot": "@hubspot/api-client",
+    "line": "@line/bot-sdk",
+    "linear": "@linear/sdk",
+    "messagebird": "messagebird",
+    "modern_treasury": "modern-treasury",
+    "mux": "@mux/mux-node",
+    "notion": "@notionhq/client",
+    "onfido": "@onfido/api",
+    "openai": "openai",
+    "paddle": "@paddle/paddle-node-sdk",
+    "pusher": "pusher",
+    "replicate": "replicate",
+    "resend": "resend",
+    "sanity": "@sanity/webhook",
+    "shopify": "@shopify/shopify-api",
+    "telnyx": "telnyx",
+    "viber": "viber-bot",
+    "vonage": "@vonage/jwt",
+    "webflow": "webflow-api",
+    "workos": "@workos-inc/node",
+    "zoom": "@zoom/rivet",
+}
+ORACLES = {**PYPI, **NPM}
 
 #: What the secret of a webhook is, where the provider's keys are published; everybody may know it but Plaid's.
 SECRETS = {
@@ -92,9 +128,22 @@ def row(scheme: Scheme) -> tuple[str, ...]:
         replay(scheme),
         str(scheme.facts.success_status),
         f"{within:g}" if within else "",
-        ORACLES.get(scheme.name, ""),
+        checked(scheme),
         f"[{shown}]({source})",
     )
+
+
+def checked(scheme: Scheme) -> str:
+    """The library and its version, as the locks have it."""
+    if scheme.name in NPM:
+        package = NPM[scheme.name]
+        return f"{package} {json.loads((ORACLE_FOLDER / 'package.json').read_text('utf-8'))['dependencies'][package]}"
+    if scheme.name not in PYPI:
+        return ""
+    package = PYPI[scheme.name]
+    lock = (ROOT / "infra" / "locks" / "dev.txt").read_text("utf-8")
+    (version,) = re.findall(rf"^{package.lower().replace('_', '-')}==(\S+)", lock, re.MULTILINE)
+    return f"{package} {version}"
 
 
 def proof(scheme: Scheme) -> str:

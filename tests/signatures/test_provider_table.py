@@ -32,6 +32,11 @@ def test_readme_and_architecture_count_the_providers() -> None:
         assert re.search(rf"\b{len(PRESETS)} providers", (ROOT / name).read_text("utf-8")), name
 
 
+def test_readme_counts_the_providers_that_were_checked() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"{len(PRESETS)} providers, {len(ORACLES)} of them checked against the providers' own libraries" in readme
+
+
 def test_every_library_that_is_named_is_asked() -> None:
     tests = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("test_verification_oracles*.py"))
     assert [name for name in ORACLES if f'"{name}"' not in tests] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from base64 import b64encode, urlsafe_b64encode
 from typing import Any
 from zlib import crc32
@@ -52,7 +53,19 @@ def messages(
     texts = {"id": delivery_id, "timestamp": timestamp, "secret": secret}
     if "{crc32}" in scheme.template:
         texts["crc32"] = str(crc32(request.body))
-    return tuple(_filled(scheme, request.body, {**texts, "url": url}) for url in urls)
+    bodies = dict.fromkeys((request.body, _escaped(request.body)) if scheme.escapes else (request.body,))
+    return tuple(_filled(scheme, body, {**texts, "url": url}) for url in urls for body in bodies)
+
+
+def _escaped(body: bytes) -> bytes:
+    """The body with slashes and all beyond ASCII as JSON may escape them; as it is, where it is no text."""
+    try:
+        units = body.decode("utf-8").encode("utf-16-be")
+    except UnicodeDecodeError:
+        return body
+    codes = [int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)]
+    text = "".join(chr(code) if code < 0x7F else f"\\u{code:04x}" for code in codes)
+    return re.sub(r"(?<!\\)/", r"\\/", text).encode("ascii")
 
 
 def _filled(scheme: Scheme, body: bytes, texts: dict[str, str]) -> bytes:

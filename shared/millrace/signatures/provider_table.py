@@ -137,7 +137,7 @@ PLAIN = (
     # A key that is not its text.
     _hmac("airtable", "x-airtable-content-mac", "airtable.com/developers/web/api/webhooks-overview", "hmac-sha256=", key="base64"),
     # A time in a header of its own.
-    _dated("box", "box-signature-primary box-delivery-timestamp", "developer.box.com/guides/webhooks/v2/signatures-v2/", "{body}{timestamp}", encoding="base64", clock=TimestampFormat.RFC3339, tolerance_seconds=600, id_field="id"),
+    _dated("box", "box-signature-primary box-delivery-timestamp", "developer.box.com/guides/webhooks/v2/signatures-v2/", "{body}{timestamp}", encoding="base64", clock=TimestampFormat.RFC3339, tolerance_seconds=600, id_field="id", escapes=True),
     _dated("customer_io", "x-cio-signature x-cio-timestamp", "docs.customer.io/journeys/webhooks/", "v0:{timestamp}:{body}", id_field="event_id"),
     _dated("hubspot", "x-hubspot-signature-v3 x-hubspot-request-timestamp", "developers.hubspot.com/docs/apps/legacy-apps/authentication/validating-requests", "POST{url}{body}{timestamp}", encoding="base64", clock=_MS),
     _dated("webflow", "x-webflow-signature x-webflow-timestamp", "developers.webflow.com/data/docs/working-with-webhooks", "{timestamp}:{body}", clock=_MS),

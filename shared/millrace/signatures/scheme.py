@@ -155,6 +155,7 @@ class Scheme:
     timestamp_field: str = ""  #: the timestamp is this field of the signed JSON body
     tolerance_seconds: int | None = None  #: how old a signed time may be; None: the provider signs no time
     key: KeyForm = "text"
+    escapes: bool = False  #: may sign the body with its slashes and all beyond ASCII escaped as JSON may (Box)
     partial: bool = False  #: signs some fields and not the body: whoever saw a delivery can change the rest
     id_headers: tuple[str, ...] = ()  #: name a delivery for people; no key, unless the template has {id}
     kind_headers: tuple[str, ...] = ()  #: say what an event is, where the same bytes are sent as several; not signed

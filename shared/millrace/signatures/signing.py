@@ -141,6 +141,7 @@ def _token(rules: JwtRules, secret: Secret, url: str, body: bytes, now_ms: int) 
     claims: dict[str, Any] = {"iss": rules.issuers[0]} if rules.issuers else {}
     if rules.time_claim:
         claims |= {rules.time_claim: now_ms // 1000, "exp": now_ms // 1000 + 300}
+        claims["jti"] = hashlib.sha256(b"%d %b" % (now_ms, body)).hexdigest()[:32]
     hashed = ((rules.body_claim, body), (rules.url_claim, url.encode("utf-8")))
     claims |= {name: hashlib.sha256(data).hexdigest() for name, data in hashed if name}
     parts = [json.dumps(part, separators=(",", ":")).encode() for part in ({"alg": "HS256", "typ": "JWT"}, claims)]
