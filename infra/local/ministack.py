@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 
 from infra.local.dynamodb import CREDENTIALS, REGION, ROOT
@@ -32,7 +33,7 @@ def find_ministack() -> Path:
 class MiniStack(EngineProcess):
     """All services, or those named; in memory, but for S3's objects where `objects` names a folder.
 
-    With an access key it answers only who signs with it, and no web page.
+    With an access key it answers only who signs with it, and no web page; `urls` are the credentials of presigned URLs.
     """
 
     name = "MiniStack"
@@ -45,11 +46,13 @@ class MiniStack(EngineProcess):
         log: Path | None = None,
         objects: Path | None = None,
         access_key: str = "",
+        urls: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(port=port, log=log)
         self._services = services
         self._objects = objects
         self._access_key = access_key
+        self._urls = dict(urls or {})
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
@@ -60,7 +63,7 @@ class MiniStack(EngineProcess):
             environment |= {"S3_PERSIST": "1", "S3_DATA_DIR": str(self._objects.resolve())}
         command = [str(find_ministack())]
         if self._access_key:
-            environment |= {"STACK_ACCESS_KEY": self._access_key}
+            environment |= {"STACK_ACCESS_KEY": self._access_key, **self._urls}
             guard = Path(__file__).with_name("guarded_ministack.py")
             command = [str(find_ministack().with_name("python")), "-P", str(guard)]
         return self._run(command, environment=environment)

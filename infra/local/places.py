@@ -6,6 +6,7 @@ by you only), logs. Delete the folder to start afresh.
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import secrets
@@ -41,6 +42,12 @@ def home_credentials(home: Path) -> dict[str, str]:
         made = {"AWS_ACCESS_KEY_ID": f"local{secrets.token_hex(16)}", "AWS_SECRET_ACCESS_KEY": secrets.token_hex(20)}
         write_privately(path, json.dumps(made, indent=2) + "\n")
     return {**CREDENTIALS, **json.loads(path.read_text("utf-8"))}
+
+
+def url_credentials(credentials: Mapping[str, str]) -> dict[str, str]:
+    """What signs the URLs of uploads and downloads: they show their access key, so that is not the table's."""
+    secret = hmac.digest(credentials["AWS_SECRET_ACCESS_KEY"].encode(), b"millrace urls", "sha256").hex()
+    return {"URL_ACCESS_KEY_ID": "local-urls", "URL_SECRET_ACCESS_KEY": secret}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,7 @@ class Places:
         given |= {name: value for name, value in own.items() if name not in referring}
         local = {
             **self.credentials,
+            **url_credentials(self.credentials),
             "AWS_REGION": self.credentials["AWS_DEFAULT_REGION"],
             "AWS_ENDPOINT_URL_DYNAMODB": self.dynamodb_url,
             "AWS_ENDPOINT_URL_S3": self.s3_url,

@@ -28,7 +28,7 @@ from infra.local.engine_process import EngineMissing, free_port
 from infra.local.engines import ensure_engines
 from infra.local.functions import CannotRun, Functions
 from infra.local.ministack import MiniStack
-from infra.local.places import RESOURCES, Places, home_credentials
+from infra.local.places import RESOURCES, Places, home_credentials, url_credentials
 from infra.local.reload import LOOK_S, reload_on_change
 from infra.local.tour import TOUR_SECRET, development_token, take_the_tour
 from millrace.app.compile import NotCompiled, write_definitions
@@ -137,10 +137,16 @@ def run(chosen: Options, console: Console, stopping: threading.Event) -> None:
     with contextlib.ExitStack() as running, console.status("Starting DynamoDB Local ...") as status:
         dynamodb = running.enter_context(DynamoDbLocal(port=chosen.dynamodb_port, data=chosen.home / "dynamodb"))
         status.update("Starting S3 ...")
-        access_key = os.environ["AWS_ACCESS_KEY_ID"]
-        stack = MiniStack(port=chosen.s3_port, services=("s3",), objects=chosen.home / "s3", access_key=access_key)
+        credentials = home_credentials(chosen.home)
+        stack = MiniStack(
+            port=chosen.s3_port,
+            services=("s3",),
+            objects=chosen.home / "s3",
+            access_key=credentials["AWS_ACCESS_KEY_ID"],
+            urls=url_credentials(credentials),
+        )
         s3 = running.enter_context(stack)
-        places = Places(chosen.app, chosen.home, dynamodb.url, s3.url, credentials=home_credentials(chosen.home))
+        places = Places(chosen.app, chosen.home, dynamodb.url, s3.url, credentials=credentials)
         secrets = places.secrets()
         prepare(places)
         status.update("Starting the functions ...")

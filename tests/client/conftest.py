@@ -19,6 +19,7 @@ from millrace.pull.dispatcher import SHARED, Dispatcher
 from millrace.pull.service import PullService
 from millrace.stores.memory.admin import MemoryAdminJobs, MemoryAuditLog, MemoryTokens
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from millrace.stores.memory.uploads import MemoryUploads
 from tests.pull.calling import DEFINITIONS, EVERY_SCOPE
 from tests.pull.virtual_time import VirtualTime
 
@@ -43,6 +44,8 @@ class Wire(httpx.MockTransport):
         self.requests.append(request)
         if (answer := _given(self.before(request))) is not None:
             return answer
+        if request.url.host == "uploads.memory":
+            return self._transferred(request)
         api = self.admin if request.url.path.startswith("/admin/") else self.api
         result = api.handle(self._event(request))
         if (answer := _given(self.after(request))) is not None:
@@ -50,6 +53,18 @@ class Wire(httpx.MockTransport):
         body = result["body"]
         content = base64.b64decode(body) if result["isBase64Encoded"] else body.encode()
         return httpx.Response(result["statusCode"], headers=result["headers"], content=content)
+
+    def _transferred(self, request: httpx.Request) -> httpx.Response:
+        """The bucket behind presigned URLs."""
+        assert "authorization" not in request.headers, "the token is the API's alone"
+        uploads = self.api.service.runtime.uploads._maybe
+        assert isinstance(uploads, MemoryUploads)
+        if request.method == "PUT":
+            uploads.put(str(request.url), request.content)
+            return httpx.Response(200)
+        first, _, last = request.headers["range"].removeprefix("bytes=").partition("-")
+        part = uploads.part(request.url.path.removeprefix("/"), int(first), int(last))
+        return httpx.Response(206, content=part)
 
     def _event(self, request: httpx.Request) -> dict[str, Any]:
         principal = {"token_id": "t", "name": "tester", "scopes": EVERY_SCOPE, "tenants": self.tenant}
@@ -76,7 +91,8 @@ def time() -> VirtualTime:
 
 @pytest.fixture
 def service(time: VirtualTime) -> PullService:
-    runtime = Runtime(MemoryStore(), MemoryBlobs(), clock=time, chance=lambda: 0.5)
+    blobs = MemoryBlobs()
+    runtime = Runtime(MemoryStore(), blobs, clock=time, chance=lambda: 0.5, uploads=MemoryUploads(blobs, time))
     return PullService(runtime, DEFINITIONS, MemoryTokens(), Dispatcher(schedule=SHARED, condition=time.condition))
 
 

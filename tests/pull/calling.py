@@ -45,6 +45,7 @@ DEFINITIONS = Definitions(
             "Small": defined("Small", retention={"max_depth": 2}, max_body_bytes=100),
             "Forgetful": defined("Forgetful", idempotency={"cache_result": False}),
             "Wide": defined("Wide", shards=4),
+            "Files": defined("Files", max_body_bytes=104_857_600),
         },
         "webhooks": {},
         "schedules": {},

@@ -15,13 +15,15 @@ from millrace.pull.service import PullService
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.interface import Store
 from millrace.stores.memory.queue import MemoryBlobs
+from millrace.stores.memory.uploads import MemoryUploads
 from tests.pull.calling import DEFINITIONS, Caller
 from tests.pull.stack import Stack, running
 
 
 @pytest.fixture
 def service(store: Store, tokens: Tokens, clock: Callable[[], int]) -> PullService:
-    runtime = Runtime(store, MemoryBlobs(), clock=clock, chance=lambda: 0.5)
+    blobs = MemoryBlobs()
+    runtime = Runtime(store, blobs, clock=clock, chance=lambda: 0.5, uploads=MemoryUploads(blobs, clock))
     return PullService(runtime, DEFINITIONS, tokens, Dispatcher(schedule=SHARED))
 
 

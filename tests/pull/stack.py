@@ -14,11 +14,14 @@ import pytest
 import functions.admin.app as admin
 import functions.authoriser.handler as authoriser
 import functions.consumer.handler as consumer
+import millrace.aws.runtime as aws_runtime
 from infra.local.gateway import Binding, Gateway
 from millrace.model.clock import system_clock
 from millrace.model.tokens import Scope, issue
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.tokens import DynamoTokens
+from millrace.stores.memory.queue import MemoryBlobs
+from millrace.stores.memory.uploads import MemoryUploads
 from tests.pull.calling import defined
 
 QUEUES = {
@@ -93,6 +96,7 @@ def running(engine_url: str, tables: TableNames, folder: Path) -> Iterator[Stack
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
+        patch.setattr(aws_runtime, "S3Uploads", lambda *_, **__: MemoryUploads(MemoryBlobs(), system_clock))
         for made_once in (consumer._made, admin.service, authoriser.tokens):
             made_once.cache_clear()
         with Gateway(bindings) as gateway:

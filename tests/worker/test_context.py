@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from millrace.engine.dead_letters import list_dead_letters
 from millrace.model.errors import StaleClaim, StaleState
+from millrace.model.queue_spec import MAX_BODY_BYTES
 from millrace.worker import RunContext
 from tests.conftest import Bench
 from tests.worker.conftest import ahead_of, drain, put
@@ -23,6 +25,16 @@ def test_a_run_knows_how_long_it_may_still_take(bench: Bench) -> None:
 
     drain(queue, handle)
     assert left == [40_000, 0]
+
+
+def test_a_body_larger_than_a_worker_reads_is_a_dead_letter_unread(memory_bench: Bench) -> None:
+    """Its queue took uploads, and was given a type and a target since."""
+    queue = memory_bench.queue(max_body_bytes=100 * 1024 * 1024)
+    put(queue, bytes(MAX_BODY_BYTES + 1))
+    drain(queue, lambda context: context.body)
+    (dead,) = list_dead_letters(queue).items
+    assert (dead.reason.value, dead.attempts) == ("rejected", 1)
+    assert "pull it by the API" in dead.error
 
 
 def test_every_log_line_names_the_run_and_never_its_body(memory_bench: Bench) -> None:

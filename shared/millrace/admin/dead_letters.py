@@ -13,7 +13,7 @@ from millrace.admin.service import AdminService
 from millrace.engine.counters import flush
 from millrace.engine.dead_letters import get_dead_letter, list_dead_letters, purge_dead_letter, replay
 from millrace.engine.queue import Queue
-from millrace.http.bodies import DOWNLOAD_SUMMARY, DOWNLOADS, RANGE_HEADER, bytes_schemas, download, show_bytes
+from millrace.http.bodies import DOWNLOAD_SUMMARY, DOWNLOADS, RANGE_HEADER, bytes_schemas, download_body_of, show_bytes
 from millrace.http.fields import Flag, Kind, Record, Text, Time, rfc3339
 from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse
@@ -111,8 +111,7 @@ def _body(queue: Queue, dead_letter: DeadLetter) -> bytes | None:
 def download_one(service: AdminService, request: ApiRequest) -> HttpResponse:
     """The exact bytes of a dead letter's body, also when its message is forgotten."""
     queue, dead_letter = _found(service, request)
-    content = queue.runtime.bodies.read(dead_letter.message)
-    return download(dead_letter.message.content_type, content, request.headers.get("Range"))
+    return download_body_of(queue.runtime, dead_letter.message, request.headers.get("Range"))
 
 
 def replay_one(service: AdminService, request: ApiRequest) -> HttpResponse:

@@ -35,7 +35,7 @@ from millrace.engine.drafts import IDEMPOTENCY_KEY_BYTES, KEY_BYTES, WEBHOOK
 from millrace.engine.enqueue import Receipt, enqueue
 from millrace.engine.filtered import record_filtered
 from millrace.engine.queue import Queue
-from millrace.model.errors import BodyTooLarge, InvalidMessage, TooManyValues
+from millrace.model.errors import BodyTooLarge, InvalidMessage, TooManyValues, UploadRefused
 from millrace.model.message import Draft, Message
 from millrace.model.strict_json import parse
 
@@ -77,11 +77,13 @@ def admit(
     second parse.
     """
     limit = definition.spec.max_body_bytes
-    if len(draft.body) > limit:
-        raise BodyTooLarge(len(draft.body), limit)
+    if draft.size > limit:
+        raise BodyTooLarge(draft.size, limit)
     if definition.message_type is None:
         keyed = draft if draft.idempotency_key else replace(draft, idempotency_key=fallback_key)
         return Admitted(keyed)
+    if draft.stored is not None:
+        raise UploadRefused(definition.spec.name)
     typed = typed_draft(definition.message_type, draft, now, document)
     key, missing = _ordering_key(definition, draft, typed)
     keyed = replace(draft, key=key, idempotency_key=_idempotency_key(definition, draft, typed) or fallback_key)

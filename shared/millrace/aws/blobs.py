@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from millrace.aws.s3_client import s3_client
 from millrace.model.errors import BodyLost, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -81,7 +82,5 @@ class S3Blobs:
     def _connected(self) -> S3Client:
         with self._making:
             if self._client is None:
-                import boto3
-
-                self._client = boto3.client("s3", endpoint_url=self._endpoint_url, region_name=self._region)
+                self._client = s3_client(endpoint_url=self._endpoint_url, region=self._region)
             return self._client

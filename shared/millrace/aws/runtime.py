@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from millrace.aws.blobs import S3Blobs
+from millrace.aws.uploads import S3Uploads
 from millrace.definitions import load
 from millrace.engine.queue import Runtime
 from millrace.history.log import history_log
@@ -49,4 +50,9 @@ def aws_runtime(
     """
     names = TableNames(settings.queue_table, settings.dead_letter_table)
     store = DynamoStore(client, names, calls=RetryingClient(client, deadline_s=deadline_s))
-    return Runtime(store, blobs or S3Blobs(settings.body_bucket), history=history_log(on=settings.log_history))
+    return Runtime(
+        store,
+        blobs or S3Blobs(settings.body_bucket),
+        history=history_log(on=settings.log_history),
+        uploads=S3Uploads(settings.body_bucket, signer=settings.url_signer),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from millrace.model.queue_spec import BODY_DAYS, DEFAULT_TENANT
 
@@ -29,6 +29,8 @@ class Settings:
     default_tenant: str = DEFAULT_TENANT  #: whose queues are meant where a call names no tenant
     log_history: bool = False  #: whether what happens to messages is recorded, for `millrace check-history`
     body_days: int = BODY_DAYS  #: days for which the bucket keeps large bodies
+    #: Credentials to sign URLs with that are given out, where they are not the function's own (in the local stack).
+    url_signer: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -46,4 +48,9 @@ class Settings:
             environment.get("DEFAULT_TENANT") or DEFAULT_TENANT,
             environment.get("LOG_HISTORY") == "1",
             int(environment.get("BODY_DAYS") or BODY_DAYS),
+            {
+                name: environment[variable]
+                for name, variable in (("access_key", "URL_ACCESS_KEY_ID"), ("secret_key", "URL_SECRET_ACCESS_KEY"))
+                if environment.get(variable)
+            },
         )

@@ -36,7 +36,11 @@ def _seconds(value: float | None) -> int | None:
 @click.command("enqueue")
 @_queue
 @click.argument("body", required=False)
-@click.option("-f", "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Send a file's bytes.")
+@click.option(
+    *("-f", "--file", "--body-file", "file"),
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Send a file's bytes; a large one is uploaded (up to the queue's max_body_bytes, at most 100 MB).",
+)
 @click.option("--content-type", help="Of a file or of standard input; default: application/json.")
 @click.option("-i", "--idempotency-key", help="A repeat within the queue's window is the same message.")
 @click.option("--delay", type=click.FloatRange(0), help="Seconds before it is handed out.")
@@ -151,7 +155,12 @@ def dequeue_command(
         if not jobs:
             raise CliError(f"No message is ready in {queue}.", Exit.NOTHING)
         message = jobs[0].message
-        payload = jobs[0].read_body()
+        payload = b""
+        if payload_out is None:
+            payload = jobs[0].read_body()
+        else:
+            with payload_out.open("wb") as file:
+                file.writelines([message.body] if message.body is not None else jobs[0].stream_body())
     facts = {
         "QUEUE": queue,
         "CLAIM": message.claim,
@@ -162,7 +171,6 @@ def dequeue_command(
         "LEASE_UNTIL": message.lease_until.isoformat(),
     }
     if payload_out is not None:
-        payload_out.write_bytes(payload)
         facts["PAYLOAD"] = payload_out
     if connection.as_json:
         shown = {name.lower(): value for name, value in facts.items()}

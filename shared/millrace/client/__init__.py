@@ -16,6 +16,7 @@ from millrace.client.delivery import AsyncDelivery, Delivery
 from millrace.client.errors import (
     AccessDenied,
     BadRequest,
+    BodyDamaged,
     Busy,
     CallFailed,
     ClaimLost,
@@ -38,6 +39,7 @@ __all__ = [
     "AsyncConsumer",
     "AsyncDelivery",
     "BadRequest",
+    "BodyDamaged",
     "Busy",
     "CallFailed",
     "ClaimLost",

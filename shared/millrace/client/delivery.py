@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from threading import Event
 from typing import Any
@@ -11,6 +11,7 @@ from millrace.client import operations
 from millrace.client.errors import BadRequest, CallFailed, ClaimLost
 from millrace.client.model import ClaimedMessage, ExtendedClaim, Nacked, VersionedState
 from millrace.client.steps import Steps
+from millrace.client.transfers import LINK_FROM, LinkedBody
 from millrace.client.transport import AsyncSide, BoundCall, Side, Stream, SyncSide
 from millrace.handlers.controls import Reject, Retry, Snooze
 from millrace.model.clock import system_clock
@@ -119,12 +120,32 @@ def _read_body(delivery: DeliveryState) -> Steps[bytes]:
     """The exact bytes, however large."""
     if delivery.message.body is not None:
         return delivery.message.body
-    return (yield from operations.read_body(delivery, delivery.message.queue, delivery.message.message_id))
+    whole, parts = bytearray(), _stream_body(delivery)
+    while (part := (yield from parts.following())) is not None:
+        whole += part
+    return bytes(whole)
 
 
-def _stream_body(delivery: DeliveryState) -> operations.BodyParts:
-    """The exact bytes, part by part."""
-    return operations.stream_body(delivery, delivery.message.queue, delivery.message.message_id)
+def _stream_body(delivery: DeliveryState) -> DeliveryBody:
+    """The exact bytes, part by part; those of a large body come from where it lies."""
+    return DeliveryBody(delivery)
+
+
+@dataclass(slots=True)
+class DeliveryBody:
+    """Asks for the way to the bytes with the first part."""
+
+    delivery: DeliveryState
+    parts: LinkedBody | operations.BodyParts | None = None
+
+    def following(self) -> Steps[bytes | None]:
+        if self.parts is None:
+            message = self.delivery.message
+            self.parts = operations.stream_body(self.delivery, message.queue, message.message_id)
+            linked = LinkedBody(self.delivery, message.queue, message.claim, message.size)
+            if message.size > LINK_FROM and (yield from linked.ask()):
+                self.parts = linked
+        return (yield from self.parts.following())
 
 
 def _read_input(delivery: DeliveryState) -> Steps[Any]:

@@ -2,6 +2,7 @@
 
 CallFailed
 ├── Unreachable             no answer came; the call may have had its effect
+├── BodyDamaged             a download does not hold the bytes that were sent
 └── RequestRefused          an answer that is not a success: status, code, detail, correlation id
     ├── BadRequest          400, 413, 422: the call is wrong; repeating it does not help
     ├── AccessDenied        401, 403
@@ -31,6 +32,10 @@ class Unreachable(CallFailed):
     def __init__(self, reason: str, *, sent: bool) -> None:
         self.sent = sent  #: the request may have reached the server
         super().__init__(f"No answer: {reason}.")
+
+
+class BodyDamaged(CallFailed):
+    """A download does not hold the bytes that were sent."""
 
 
 class RequestRefused(CallFailed):

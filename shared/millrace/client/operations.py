@@ -21,10 +21,12 @@ from millrace.client.model import (
     time_of,
 )
 from millrace.client.steps import Reply, Send, Steps, exchange
+from millrace.client.transfers import fits_request, upload
 from millrace.client.transport import Side
 from millrace.model.clock import DAY
 
-JSON = {"Content-Type": "application/json"}
+JSON_TYPE, OCTETS = "application/json", "application/octet-stream"
+JSON = {"Content-Type": JSON_TYPE}
 #: Of a large body in one request.
 PART_BYTES = 1024 * 1024
 #: A long poll's answer may come this much later than asked for.
@@ -71,16 +73,39 @@ def _document(message: NewMessage) -> dict[str, Any]:
 
 
 def enqueue_message(side: Side, queue: str, message: NewMessage) -> Steps[EnqueueReceipt]:
-    """Enqueue one message."""
-    if isinstance(message.body, bytes | bytearray | memoryview) and not message.headers:
-        return (yield from _send_bytes(side, queue, message))
-    path = _queue(queue, "messages")
-    return EnqueueReceipt.of((yield from call(side, "POST", path, _document(message), headers=request_key())))
+    """Enqueue one message; one that is too large for a request is uploaded first."""
+    if isinstance(message.body, bytes | bytearray | memoryview):
+        if not fits_request(message.body, message.content_type or OCTETS):
+            return (yield from _enqueue_uploaded(side, queue, message, bytes(message.body), OCTETS))
+        if not message.headers:
+            return (yield from _send_bytes(side, queue, message))
+    content = json.dumps(_document(message)).encode()
+    if not fits_request(content, JSON_TYPE):
+        return (yield from _enqueue_uploaded(side, queue, message, *_as_bytes(message.body)))
+    headers = {**JSON, **request_key()}
+    found = yield from call(side, "POST", _queue(queue, "messages"), headers=headers, content=content)
+    return EnqueueReceipt.of(found)
+
+
+def _as_bytes(body: Any) -> tuple[bytes, str]:
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body), OCTETS
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(), JSON_TYPE
+
+
+def _enqueue_uploaded(
+    side: Side, queue: str, message: NewMessage, content: bytes, content_type: str
+) -> Steps[EnqueueReceipt]:
+    """A repeat of its idempotency key transfers nothing again."""
+    headers = request_key()
+    named = yield from upload(side, queue, content, message.idempotency_key)
+    document = {"content_type": content_type, **message.options(), "body_upload": named}
+    return EnqueueReceipt.of((yield from call(side, "POST", _queue(queue, "messages"), document, headers=headers)))
 
 
 def _send_bytes(side: Side, queue: str, message: NewMessage) -> Steps[EnqueueReceipt]:
     options = message.options()
-    headers = {**request_key(), "Content-Type": options.pop("content_type", "application/octet-stream")}
+    headers = {**request_key(), "Content-Type": options.pop("content_type", OCTETS)}
     if correlation_id := options.pop("correlation_id", None):
         headers["X-Correlation-Id"] = correlation_id
     if "labels" in options:

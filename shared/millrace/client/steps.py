@@ -26,6 +26,7 @@ class Send:
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes = b""
     timeout_s: float = 30.0
+    url: str = ""  #: in place of the path: a presigned URL elsewhere, which must not see the token
 
 
 @dataclass(frozen=True, slots=True)

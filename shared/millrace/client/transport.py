@@ -33,6 +33,12 @@ class Account:
 
     def request(self, send: Send) -> dict[str, Any]:
         """The arguments of httpx's `request`."""
+        timeout = httpx.Timeout(send.timeout_s, connect=5.0)
+        if send.url:
+            headers = dict(send.headers)
+            return {
+                "method": send.method, "url": send.url, "headers": headers, "content": send.content, "timeout": timeout
+            }  # fmt: skip
         query = dict(send.query)
         if self.tenant is not None:
             query["tenant_id"] = self.tenant
@@ -42,7 +48,7 @@ class Account:
             "params": query,
             "headers": {"Authorization": f"Bearer {self.token}", **current_trace(), **send.headers},
             "content": send.content,
-            "timeout": httpx.Timeout(send.timeout_s, connect=5.0),
+            "timeout": timeout,
         }
 
 

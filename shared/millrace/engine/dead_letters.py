@@ -10,12 +10,14 @@ from millrace.engine.drafts import RESERVED
 from millrace.engine.enqueue import Receipt, enqueue
 from millrace.engine.erase import erase_ended
 from millrace.engine.queue import Queue
+from millrace.engine.uploads import stored_again
 from millrace.model.cursor import Page, filtered_page
 from millrace.model.errors import NotFound
 from millrace.model.ids import keyed_message_id
 from millrace.model.journal import EFFECTS, effect_root
 from millrace.model.keys import may_set_priority
 from millrace.model.message import EVERY_DEAD_LETTER, DeadLetter, DeadLetterFilter, Draft, Message
+from millrace.model.queue_spec import MAX_BODY_BYTES
 
 
 def list_dead_letters(
@@ -61,7 +63,11 @@ def replay(queue: Queue, dead_letter: DeadLetter, job: str) -> Receipt:
     if dead_letter.replay_job == job:
         message = dead_letter.message
         return Receipt(dead_letter.replayed_as, message.correlation_id, message.idempotency_key, duplicate=True)
-    draft = replay_draft(queue, dead_letter, queue.runtime.bodies.read(dead_letter.message))
+    message, stored = dead_letter.message, None
+    if message.body.size > MAX_BODY_BYTES and queue.runtime.uploads.alone(message.body):
+        stored = stored_again(message)  # copied where it lies: it may be larger than this process
+    draft = replay_draft(queue, dead_letter, b"" if stored else queue.runtime.bodies.read(message))
+    draft = replace(draft, stored=stored)
     receipt = enqueue(queue, draft, system_key=replay_key(dead_letter, job))
     note_replay(queue, replace(dead_letter, replayed_at=queue.now(), replayed_as=receipt.message_id, replay_job=job))
     return receipt

@@ -48,8 +48,8 @@ def check(queue: Queue, draft: Draft, now: int, *, system_key: str = "") -> Chec
     `system_key` is an idempotency key that the queue itself made.
     """
     spec = queue.spec
-    if len(draft.body) > spec.max_body_bytes:
-        raise BodyTooLarge(len(draft.body), spec.max_body_bytes)
+    if draft.size > spec.max_body_bytes:
+        raise BodyTooLarge(draft.size, spec.max_body_bytes)
     _check_text("key", draft.key, KEY_BYTES)
     if spec.keyed and not draft.key:
         raise InvalidField("key", "is missing", f"1 to {KEY_BYTES} bytes: queue {spec.name!r} goes by key")

@@ -15,7 +15,7 @@ from millrace.engine.credits import Admission
 from millrace.engine.drafts import Checked, check
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, MessageView, locate
-from millrace.model.errors import MillraceError, QueueFull, StoreUnavailable
+from millrace.model.errors import BodyLost, MillraceError, QueueFull, StoreUnavailable, UploadMissing
 from millrace.model.keys import WITHDRAWN, ready_place, waiting_place
 from millrace.model.message import Body, Draft, Entry, Message, Records
 from millrace.model.queue_state import COMMIT_WITHIN_MS
@@ -126,7 +126,7 @@ def _admit(
     pairs = []
     for position, item in admitted.items():
         try:
-            body = queue.runtime.bodies.encode(item.draft.body)
+            body = Body() if item.draft.stored else queue.runtime.bodies.encode(item.draft.body)
             known = _known(queue, item, body)
             if known is None:
                 order = orders[position]
@@ -135,7 +135,7 @@ def _admit(
                 pairs.append(_Pair(position, admission, *entry_and_message(queue, item, body, order, now)))
                 continue
             answers[position] = known
-        except StoreUnavailable as error:
+        except (BodyLost, StoreUnavailable, UploadMissing) as error:
             answers[position] = error
         queue.runtime.credits.refund(queue.tenant, spec, admission, 1)
     return pairs
@@ -147,7 +147,8 @@ def _known(queue: Queue, item: Checked, body: Body) -> Receipt | None:
     What it does not find may be committed a moment later: the conditional write of the message tells. A bulk run
     reads its keys by the hundred.
     """
-    if not item.keyed or item.draft.run or len(body.data) < LOOK_FROM:
+    small = len(body.data) < LOOK_FROM and item.draft.stored is None
+    if not item.keyed or item.draft.run or small:
         return None
     records = queue.store.get_records(item.id)
     if records.message is None:
@@ -191,7 +192,7 @@ def entry_and_message(queue: Queue, item: Checked, body: Body, order: str, now: 
         queue=spec.name,
         nonce=item.nonce,
         place=place,
-        body=queue.runtime.bodies.keep(body, draft.body, body_folder(queue, item)),
+        body=_kept(queue, item, body, now),
         content_type=draft.content_type,
         received_at=now,
         dedupe_until=FOREVER if draft.once else now + spec.idempotency.window_seconds * 1000,
@@ -209,6 +210,13 @@ def entry_and_message(queue: Queue, item: Checked, body: Body, order: str, now: 
 def body_folder(queue: Queue, item: Checked) -> str:
     """Where the blob of this acceptance lies, and no other's: without the nonce a repeat would take it away."""
     return f"{queue.tenant}/{queue.spec.name}/{item.id}/{item.nonce}"
+
+
+def _kept(queue: Queue, item: Checked, body: Body, now: int) -> Body:
+    folder = body_folder(queue, item)
+    if item.draft.stored is not None:
+        return queue.runtime.uploads.keep(item.draft.stored, folder, now)
+    return queue.runtime.bodies.keep(body, item.draft.body, folder)
 
 
 def _put_entries(queue: Queue, pairs: list[_Pair], answers: dict[int, Receipt | MillraceError]) -> list[_Pair]:

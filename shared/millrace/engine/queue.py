@@ -9,6 +9,7 @@ from typing import Any
 from millrace.engine.bodies import Bodies
 from millrace.engine.counters import PendingCounters
 from millrace.engine.credits import Credits
+from millrace.engine.uploads import UploadedBodies
 from millrace.history.log import HistoryEvent, HistoryLog
 from millrace.model.body import Blobs
 from millrace.model.clock import Chance, Clock, Entropy, system_chance, system_clock, system_entropy
@@ -18,6 +19,7 @@ from millrace.model.keys import partition
 from millrace.model.message import Entry, Message
 from millrace.model.queue_spec import QUEUE_NAME, TENANT, QueueSpec
 from millrace.model.queue_state import QueueState
+from millrace.model.uploads import Uploads
 from millrace.stores.interface import Store
 
 #: How long a read of the queue's state serves verbs for which a second old is new enough.
@@ -36,10 +38,12 @@ class Runtime:
         entropy: Entropy = system_entropy,
         chance: Chance = system_chance,
         history: HistoryLog | None = None,
+        uploads: Uploads | None = None,
     ) -> None:
         self.store = store
         self.blobs = blobs
         self.bodies = Bodies(blobs)
+        self.uploads = UploadedBodies(uploads)
         self.clock = clock
         self.entropy = entropy
         self.chance = chance

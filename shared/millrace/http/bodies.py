@@ -8,11 +8,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from millrace.engine.queue import Runtime
 from millrace.http.fields import Kind, Schema, Text
 from millrace.http.json_body import parse_json
 from millrace.http.response import HttpResponse
 from millrace.http.routes import RouteReply
 from millrace.model.errors import InvalidField, InvalidRequest
+from millrace.model.message import Message
 
 #: Of a body in one answer: base64 adds a third, and a Lambda answers with 6 MB at most.
 MAX_PART = 4 * 1024 * 1024
@@ -55,14 +57,30 @@ def as_bytes(body: Mapping[str, Any], name: str) -> bytes | None:
 
 
 def download(content_type: str, content: bytes, asked: str | None) -> HttpResponse:
-    """A body for saving, never for showing: a browser must not take it for a page."""
-    headers = {"Content-Type": content_type, "X-Content-Type-Options": "nosniff", "Accept-Ranges": "bytes"}
-    headers["Content-Disposition"] = "attachment"
+    """A body, whole or the part of it that is asked for."""
+    headers = _download_headers(content_type)
     if not content or (asked is None and len(content) <= MAX_PART):
         return HttpResponse(200, content=content, headers=headers)
     first, last = _range(asked, len(content))
     headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
     return HttpResponse(206, content=content[first : last + 1], headers=headers)
+
+
+def download_body_of(runtime: Runtime, message: Message, asked: str | None) -> HttpResponse:
+    """The body of a message; of a large one that lies alone in the bucket only the part that is asked for is read."""
+    body = message.body
+    if body.size <= MAX_PART or not runtime.uploads.alone(body):
+        return download(message.content_type, runtime.bodies.read(message), asked)
+    first, last = _range(asked, body.size)
+    headers = _download_headers(message.content_type)
+    headers["Content-Range"] = f"bytes {first}-{last}/{body.size}"
+    return HttpResponse(206, content=runtime.uploads.part(body, first, last), headers=headers)
+
+
+def _download_headers(content_type: str) -> dict[str, str]:
+    """For saving, never for showing: a browser must not take it for a page."""
+    headers = {"Content-Type": content_type, "X-Content-Type-Options": "nosniff", "Accept-Ranges": "bytes"}
+    return {**headers, "Content-Disposition": "attachment"}
 
 
 def _range(asked: str | None, size: int) -> tuple[int, int]:

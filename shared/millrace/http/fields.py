@@ -248,8 +248,9 @@ class Record:
             if name not in value:
                 raise InvalidField(prefix + name, "is missing", "a value")
         for group in self.exclusive:
-            if sum(name in value for name in group) > 1:
-                raise InvalidField(prefix + group[1], f"stands beside {group[0]}", "only one of " + ", ".join(group))
+            given = [name for name in group if name in value]
+            if len(given) > 1:
+                raise InvalidField(prefix + given[1], f"stands beside {given[0]}", "only one of " + ", ".join(group))
         return {name: self.members[name].read(prefix + name, item) for name, item in value.items()}
 
     def schema(self) -> Schema:

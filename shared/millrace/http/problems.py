@@ -49,6 +49,8 @@ STATUSES: dict[str, tuple[int, str]] = {
     "message_held": (409, "A worker holds the message"),
     "body_lost": (410, "The body is gone"),
     "body_too_large": (413, "The body is too large"),
+    "upload_missing": (404, "There is no such upload"),
+    "upload_refused": (422, "The queue takes no uploads"),
     "too_many_values": (413, "The body holds too many values"),
     "too_many_waiting": (429, "Too many consumers are waiting"),
     "configuration_missing": (500, "The webhook cannot verify requests"),

@@ -7,6 +7,8 @@
     │   ├── InvalidCursor         a page cursor that this list did not hand out
     │   ├── BodyTooLarge          the body is over the queue's limit
     │   │   └── RequestTooLarge   … or over what one request carries
+    │   ├── UploadRefused         the queue takes no uploads
+    │   ├── UploadMissing         there is no such upload of the caller's
     │   ├── TooManyValues         the body's JSON holds more values than anybody reads
     │   ├── InvalidMessage        the message does not fit its type; names every path
     │   ├── ExpressionFailed      an expression of the definition has no value for this message
@@ -100,7 +102,28 @@ class RequestTooLarge(BodyTooLarge):
         super().__init__(encoded + 1, encoded)
         over = f"body: more than {encoded} bytes as a function is handed it."
         allowed = f"Allowed in a request: {binary} bytes, more of text, where a quote or a line end counts twice."
-        self.args = (f"{over} {allowed} Send where to find it instead.",)
+        self.args = (f"{over} {allowed} Send a larger one by an upload (POST /v1/queues/{{queue}}/uploads).",)
+
+
+class UploadRefused(InvalidRequest):
+    """The queue reads its messages, so their bodies come with the request."""
+
+    code = "upload_refused"
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(f"body_upload: queue {queue!r} has a message_type, which an upload is not held against.")
+
+
+class UploadMissing(InvalidRequest):
+    """No upload of the caller's own is what the message names."""
+
+    code = "upload_missing"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "body_upload: there are no such bytes: not transferred yet, older than a day, or of another token, tenant "
+            "or queue. Ask for an upload, transfer it, and enqueue again."
+        )
 
 
 class TooManyValues(InvalidRequest, ValueError):

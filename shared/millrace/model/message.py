@@ -34,6 +34,19 @@ class DeadLetterReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredBody:
+    """A body that lies in the bucket already, exactly as received."""
+
+    place: str  #: object key
+    size: int
+    sha256: bytes  #: or its first half, of a body that was read before
+
+    @property
+    def digest(self) -> bytes:
+        return self.sha256[:16]
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """What a sender hands in. Nothing of it is stored before it was checked."""
 
@@ -51,6 +64,12 @@ class Draft:
     origin: str = ""  #: the message that this one was replayed or chained from
     run: str = ""  #: the bulk run that wrote it
     once: bool = False  #: its key is never used again, also past the queue's window
+    stored: StoredBody | None = None  #: in place of `body`
+
+    @property
+    def size(self) -> int:
+        """Bytes of its body."""
+        return len(self.body) if self.stored is None else self.stored.size
 
 
 @dataclass(frozen=True, slots=True)

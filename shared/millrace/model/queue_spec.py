@@ -25,7 +25,7 @@ MAX_PRIORITY = 9999
 BODY_DAYS = 60
 WEEK_SECONDS = 7 * 86_400
 
-#: One invocation of an HTTP API carries at most 6 MB.
+#: Unless a queue says otherwise, and the most where functions read a body whole; others can take uploads.
 MAX_BODY_BYTES = 6 * 1024 * 1024
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from millrace.http.routes import Route
-from millrace.pull import dequeue, enqueue, finish, messages
+from millrace.pull import dequeue, enqueue, finish, messages, uploads
 from millrace.pull.service import PullService
 
 ROUTES: tuple[Route[PullService], ...] = (
     *messages.ROUTES,
     *enqueue.ROUTES,
+    *uploads.ROUTES,
     *dequeue.ROUTES,
     *finish.ROUTES,
 )

@@ -21,7 +21,7 @@ from millrace.engine.workflow_state import (
 )
 from millrace.handlers.controls import Reject
 from millrace.history.log import HistoryEvent
-from millrace.http.bodies import DOWNLOADS, RANGE_HEADER, bytes_schemas, download, show_bytes
+from millrace.http.bodies import DOWNLOADS, RANGE_HEADER, bytes_schemas, download, download_body_of, show_bytes
 from millrace.http.fields import Anything, Either, Flag, ListOf, Record, Text, Whole, rfc3339
 from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse
@@ -211,10 +211,10 @@ def download_input(service: PullService, request: ApiRequest) -> HttpResponse:
     message = queue.store.get_messages([entry.id]).get(entry.id)
     if message is None or message.nonce != entry.nonce:
         raise StaleClaim(entry.id, entry.version, None)
-    body = service.runtime.bodies.read(message)
     definition = service.definitions.queue(queue.spec.name)
     if definition.message_type is None:
-        return download(message.content_type, body, request.headers.get("Range"))
+        return download_body_of(service.runtime, message, request.headers.get("Range"))
+    body = service.runtime.bodies.read(message)
     try:
         given = handler_input(definition, message, body)
     except Reject as problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 
 from millrace.admission.admit import Admitted, accept, admit, count_missing_keys
@@ -15,11 +16,13 @@ from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse, item_of
 from millrace.http.routes import Route, RouteReply
 from millrace.http.schemas import RECEIPT, REQUEST_KEY, items_of, show_receipt
+from millrace.model.body import digest
 from millrace.model.errors import InvalidField, KeyReused, MillraceError
-from millrace.model.message import Draft
+from millrace.model.message import Draft, Message, StoredBody
 from millrace.model.queue_spec import MAX_PRIORITY, PRIORITIES
 from millrace.model.tokens import Scope
 from millrace.model.trace_context import trace_of
+from millrace.model.uploads import MAX_UPLOAD_BYTES, upload_of
 from millrace.pull.service import PullService
 
 BATCH = 100
@@ -46,16 +49,24 @@ OPTIONS: Mapping[str, Kind] = {
     "correlation_id": Text(64, meaning="The request's X-Correlation-Id unless given."),
     "content_type": Text(128, 1, r"[\x21-\x7e][\x20-\x7e]*", meaning="Content type of the body."),
 }
+SHA256 = Text(64, 64, r"[0-9a-f]{64}", meaning="SHA-256 of the bytes, in hexadecimal.")
+UPLOAD = Record(
+    {"sha256": SHA256, "size": Whole(1, MAX_UPLOAD_BYTES, "Bytes of the body.")},
+    required=("sha256", "size"),
+    name="Upload",
+    example={"sha256": sha256(b"").hexdigest(), "size": 52_428_800},
+)
 LABELS = ListOf(Text(32, 1), 20)
 DRAFT = Record(
     {
         "body": Anything("Any JSON value."),
         "body_base64": Base64("Bytes; kept exactly."),
+        "body_upload": UPLOAD,
         **OPTIONS,
         "labels": LABELS,
         "headers": MapOf(HEADER, 50, "Kept with the message; no name begins with a colon.", HEADER_NAME),
     },
-    exclusive=(("body", "body_base64"), ("delay_ms", "not_before")),
+    exclusive=(("body", "body_base64", "body_upload"), ("delay_ms", "not_before")),
     name="Draft",
     example={"body": {"order": 4711}, "idempotency_key": "order-4711", "priority": "high", "labels": ["eu"]},
 )
@@ -85,7 +96,7 @@ def _enqueue(service: PullService, request: ApiRequest, given: Mapping[str, Any]
     definition, request_key = service.definitions.queue(queue.spec.name), _request_key(request)
     draft = _draft(queue, request, given, "body")
     receipt = accept(queue, definition, draft, fallback_key=request_key)
-    if _reused(queue, draft.body, receipt, draft.idempotency_key or request_key):
+    if _reused(queue, draft, receipt, draft.idempotency_key or request_key):
         raise KeyReused(receipt.message_id)
     if not (receipt.duplicate or receipt.status.ended):
         service.notify(queue)
@@ -104,6 +115,8 @@ def enqueue_batch(service: PullService, request: ApiRequest) -> HttpResponse:
         path, key = f"messages[{position}]", f"{request_key}:{position}" if request_key else None
         try:
             read = DRAFT.read(path, given)
+            if "body_upload" in read:
+                raise InvalidField(f"{path}.body_upload", "is not taken in a batch", "one upload in a request")
             ready = _admitted(service, queue, request, read, f"{path}.body", key)
             named[position] = read.get("idempotency_key") or key
             keyless += ready.key_missing
@@ -121,30 +134,39 @@ def enqueue_batch(service: PullService, request: ApiRequest) -> HttpResponse:
     return HttpResponse(200, {"items": [_item(outcomes[n], request) for n in range(len(outcomes))]})
 
 
-def _reused(queue: Queue, body: bytes, receipt: Receipt, named: str | None, first: bytes | None = None) -> bool:
+def _reused(queue: Queue, draft: Draft, receipt: Receipt, named: str | None, first: Draft | None = None) -> bool:
     """Whether the key that the sender named outright belongs to a message with another body.
 
-    `first` is the body of this request that was accepted under the key. A key that the definition reads from the
+    `first` is what of this request that was accepted under the key. A key that the definition reads from the
     body is another matter: what has the same key then is the same event.
     """
     if not (receipt.duplicate and receipt.idempotency_key == named):
         return False
     if receipt.existing is not None:
-        return not queue.runtime.bodies.is_body_of(receipt.existing, body)
-    return first is not None and first != body
+        return not has_body(queue, receipt.existing, draft.stored or draft.body)
+    return first is not None and (first.body, first.stored) != (draft.body, draft.stored)
+
+
+def has_body(queue: Queue, message: Message, body: bytes | StoredBody) -> bool:
+    """Whether a message has this body. A blob is judged by its size and digest."""
+    if isinstance(body, bytes):
+        return queue.runtime.bodies.is_body_of(message, body)
+    if message.body.size != body.size:
+        return False
+    return (message.body.digest or digest(queue.runtime.bodies.read(message))) == body.digest
 
 
 def _told_apart(
     queue: Queue, drafts: Mapping[int, Draft], named: Mapping[int, str | None], answers: list[Receipt | MillraceError]
 ) -> Iterator[tuple[int, Receipt | MillraceError]]:
     """The answers of a batch by their positions, a reused key told apart from a repeat."""
-    first: dict[str, bytes] = {}
+    first: dict[str, Draft] = {}
     for (position, draft), answer in zip(drafts.items(), answers, strict=True):
         if isinstance(answer, Receipt):
-            if _reused(queue, draft.body, answer, named[position], first.get(answer.message_id)):
+            if _reused(queue, draft, answer, named[position], first.get(answer.message_id)):
                 answer = KeyReused(answer.message_id)
             else:
-                first.setdefault(answer.message_id, draft.body)
+                first.setdefault(answer.message_id, draft)
         yield position, answer
 
 
@@ -182,13 +204,15 @@ def _status_of(receipt: Receipt) -> int:
 
 def _draft(queue: Queue, request: ApiRequest, given: Mapping[str, Any], path: str) -> Draft:
     body = as_bytes(given, "body")
-    if body is None:
-        raise InvalidField(path, "is missing", "body (any JSON value) or body_base64 (bytes)")
+    stored = own_upload(queue, request, given["body_upload"]) if "body_upload" in given else None
+    if body is None and stored is None:
+        raise InvalidField(path, "is missing", "body (any JSON value), body_base64 (bytes) or body_upload")
     not_before = given.get("not_before")
     if "delay_ms" in given:
         not_before = queue.now() + int(given["delay_ms"])
     return Draft(
-        body,
+        body or b"",
+        stored=stored,
         content_type=given.get("content_type") or ("application/json" if "body" in given else OCTETS),
         headers={**trace_of(request.headers), **given.get("headers", {})},
         idempotency_key=given.get("idempotency_key"),
@@ -200,6 +224,12 @@ def _draft(queue: Queue, request: ApiRequest, given: Mapping[str, Any], path: st
         correlation_id=given.get("correlation_id") or request.correlation_id,
         source=f"token:{request.principal.name}"[:80],
     )
+
+
+def own_upload(queue: Queue, request: ApiRequest, given: Mapping[str, Any]) -> StoredBody:
+    """The caller's upload of this content: whatever anybody says, its place is made of who they are."""
+    sha256 = bytes.fromhex(given["sha256"])
+    return upload_of(queue.tenant, queue.spec.name, request.principal.token_id, sha256, given["size"])
 
 
 #: As large as a header can be: a trace that is malformed is no reason to refuse a message.
@@ -224,7 +254,10 @@ _BATCH = Record(
     name="DraftBatch",
     example={"messages": [{"body": {"order": 4711}}, {"body": {"order": 4712}, "priority": "high"}]},
 )
-_REFUSES = ("unknown_queue", "body_too_large", "invalid_message", "idempotency_conflict", "queue_full")
+_REFUSES = (
+    *("unknown_queue", "body_too_large", "upload_missing", "upload_refused"),
+    *("invalid_message", "idempotency_conflict", "queue_full"),
+)
 _PATH = "/v1/queues/{queue}/messages"
 _SCOPES = (Scope.ENQUEUE,)
 ROUTES: tuple[Route[PullService], ...] = (

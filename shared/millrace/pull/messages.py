@@ -6,7 +6,7 @@ from typing import Any
 
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageView, status
-from millrace.http.bodies import DOWNLOAD_SUMMARY, DOWNLOADS, RANGE_HEADER, bytes_schemas, download, show_bytes
+from millrace.http.bodies import DOWNLOAD_SUMMARY, DOWNLOADS, RANGE_HEADER, bytes_schemas, download_body_of, show_bytes
 from millrace.http.fields import rfc3339
 from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse
@@ -89,8 +89,7 @@ def show_status(service: PullService, request: ApiRequest) -> HttpResponse:
 def download_body(service: PullService, request: ApiRequest) -> HttpResponse:
     """The exact bytes of a message's body, whole or a range of them."""
     _, found = _found(service, request)
-    content = service.runtime.bodies.read(found.message)
-    return download(found.message.content_type, content, request.headers.get("Range"))
+    return download_body_of(service.runtime, found.message, request.headers.get("Range"))
 
 
 def _found(service: PullService, request: ApiRequest) -> tuple[Queue, MessageView]:

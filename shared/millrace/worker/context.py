@@ -12,8 +12,10 @@ from millrace.engine.claim import Claim, body_of
 from millrace.engine.queue import Queue
 from millrace.engine.workflow_state import read_workflow_state, write_workflow_state
 from millrace.handlers.context import Context, RunLogger
+from millrace.handlers.controls import Reject
 from millrace.model.journal import STEPS, TARGETS, effect_root, hidden, visible
 from millrace.model.message import Entry, Message
+from millrace.model.queue_spec import MAX_BODY_BYTES
 from millrace.model.transaction import Staged
 
 log = logging.getLogger("millrace.worker")
@@ -129,7 +131,13 @@ class RunContext(Context):
 
     @property
     def body(self) -> bytes:
-        """The body exactly as received: from the message, or one blob read."""
+        """The body exactly as received: from the message, or one blob read.
+
+        Raises Reject for one that is larger than a worker's memory is shared by: its queue was changed since.
+        """
+        size = self._claim.message.body.size
+        if size > MAX_BODY_BYTES:
+            raise Reject(f"body: {size} bytes. A worker reads at most {MAX_BODY_BYTES}: pull it by the API.")
         return body_of(self._queue, self._claim)
 
     def remaining_ms(self) -> int:

@@ -44,6 +44,8 @@ def test_a_key_of_its_own_makes_an_unordered_queue_fair() -> None:
         ("ordering: fifo  key: payload.id", "a fifo queue has one order for all keys"),
         ("delivery { initial_backoff_ms: 100  max_backoff_ms: 50 }", "`max_backoff_ms` is below the initial"),
         ("rate_limit { }", "`rate_limit` has no rate"),
+        ("max_body_bytes: 6291457", "a queue with a message_type takes bodies of at most 6291456 bytes"),
+        ("max_body_bytes: 104857601", "`max_body_bytes` must be between 1 and 104857600"),
         ("labels: [1]", "`labels` must be a list of strings"),
     ],
 )

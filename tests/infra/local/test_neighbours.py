@@ -124,7 +124,7 @@ def test_s3_answers_the_stack_and_no_web_page(home: Path, own: tuple[str, str]) 
     ],
 )
 def test_why_a_request_is_refused(headers: dict[str, str], path: str, why: str) -> None:
-    assert refusal([(name.encode(), value.encode()) for name, value in headers.items()], path, "key") == why
+    assert refusal(headers, path, "key") == why
 
 
 def test_the_folder_and_its_credentials_are_the_owners_alone(tmp_path: Path) -> None:

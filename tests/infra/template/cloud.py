@@ -9,13 +9,18 @@ import io
 import json
 import re
 import sys
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from botocore.client import BaseClient
+from botocore.exceptions import ClientError
 
 from millrace.model.body import Blobs
 from millrace.stores.dynamodb.client import TableNames
@@ -85,8 +90,14 @@ class Cloud:
             self.needs.add(Need("lambda:InvokeFunction", _function(arguments["FunctionName"])))
         elif service == "s3":
             assert arguments["Bucket"] == BUCKET
-            self.needs.add(Need(f"s3:{operation}", "BodyBucket/*"))
-            if operation == "GetObject":  # of an object that is gone, S3 says so only to those who may list
+            for action in {"HeadObject": ["GetObject"], "CopyObject": ["GetObject", "PutObject"]}.get(
+                operation, [operation]
+            ):
+                self.needs.add(Need(f"s3:{action}", "BodyBucket/*"))
+            if operation in (
+                "GetObject",
+                "HeadObject",
+            ):  # of an object that is gone, S3 says so only to those who may list
                 self.needs.add(Need("s3:ListBucket", "BodyBucket"))
         else:
             named = arguments["SecretId" if service == "secretsmanager" else "Name"]
@@ -126,6 +137,10 @@ class Cloud:
             self._objects.pop(arguments["Key"], None)
         elif operation == "GetObject":
             return {"Body": io.BytesIO(self._objects[arguments["Key"]])}
+        elif operation == "CopyObject":
+            self._objects[arguments["Key"]] = self._objects[arguments["CopySource"]["Key"]]
+        elif operation == "HeadObject":
+            return self._head(self._objects.get(arguments["Key"]))
         elif operation == "GetSecretValue":
             # One JSON for all: secrets by name, or the bare secret that signs http targets without one of their own.
             kept = {"TargetSecretArn": f"whsec_{SECRET}", "SecretArns": SECRET}
@@ -139,6 +154,16 @@ class Cloud:
         else:
             assert operation == "Invoke", operation
         return {"StatusCode": 200, "Payload": io.BytesIO(b"{}")}
+
+    def transfer(self, url: str, content: bytes) -> None:
+        """What a sender does by a presigned URL, whose signer's rights are the function's own."""
+        self._objects[urlsplit(url).path.removeprefix(f"/{BUCKET}").removeprefix("/")] = content
+
+    def _head(self, content: bytes | None) -> dict[str, Any]:
+        if content is None:
+            raise ClientError({"Error": {"Code": "404"}}, "HeadObject")
+        checksum = b64encode(sha256(content).digest()).decode()
+        return {"ContentLength": len(content), "ChecksumSHA256": checksum, "LastModified": datetime.now(UTC)}
 
 
 def _kind(partition: str) -> str:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from typing import Any
 from unittest.mock import patch
 
@@ -148,6 +149,7 @@ def exercise_consumer(exercise: Exercise, handler: Handler) -> None:
     exercise.leave_unsent("Pulled")
     _exercise_enqueues(exercise, call)
     _exercise_claims(call)
+    _exercise_uploads(exercise, call)
     (dead_letter,) = exercise.bury("Pulled", LARGE)
     call("GET", f"{PULLED}/messages/{dead_letter.partition('.')[2]}")
     call("GET", "/v1/openapi.json")
@@ -180,6 +182,19 @@ def _exercise_enqueues(exercise: Exercise, call: Call) -> None:
     for path in ("", f"/messages/{first}", f"/messages/{first}/body"):
         call("GET", f"{PULLED}{path}")
     call("GET", "/v1/queues")
+
+
+def _exercise_uploads(exercise: Exercise, call: Call) -> None:
+    """Asked for, transferred, enqueued, downloaded under the claim and by parts."""
+    files, content = "/v1/queues/Files", b"large" * 1_000_000
+    named = {"sha256": sha256(content).hexdigest(), "size": len(content)}
+    exercise.cloud.transfer(call("POST", f"{files}/uploads", {**named, "idempotency_key": "file"})["url"], content)
+    assert call("POST", f"{files}/uploads", named)["uploaded"]
+    message = call("POST", f"{files}/messages", {"body_upload": named, "idempotency_key": "file"})["message_id"]
+    (held,) = call("POST", f"{files}/dequeue", {})["messages"]
+    assert call("GET", f"{files}/download", headers={"x-millrace-claim": held["claim"]})["url"]
+    call("POST", f"{files}/ack", {"claim": held["claim"]})
+    assert message == held["message_id"]
 
 
 def _exercise_claims(call: Call) -> None:

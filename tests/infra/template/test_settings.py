@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from millrace.model.uploads import STAGE
 from tests.infra.template.translated import document, listed, resources, settled
 
 TABLES = resources("AWS::DynamoDB::Table")
@@ -37,6 +38,8 @@ def test_bucket_is_encrypted_private_and_reached_by_tls_only() -> None:
     blocked = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
     assert bucket["PublicAccessBlockConfiguration"] == dict.fromkeys(blocked, True)
     assert bucket["OwnershipControls"]["Rules"] == [{"ObjectOwnership": "BucketOwnerEnforced"}]
+    kept, uploads = bucket["LifecycleConfiguration"]["Rules"]
+    assert (uploads["Prefix"], uploads["ExpirationInDays"], "Prefix" in kept) == (f"{STAGE}/", 1, False)
     (policy,) = resources("AWS::S3::BucketPolicy").values()
     (statement,) = policy["PolicyDocument"]["Statement"]
     assert (statement["Effect"], statement["Principal"], statement["Action"]) == ("Deny", "*", "s3:*")

@@ -19,7 +19,16 @@ from millrace.definitions.language.vocabulary import (
     MAX_PROJECT_CHARACTERS,
 )
 from millrace.definitions.message_type import RecordType
-from millrace.model.queue_spec import PRIORITIES, Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
+from millrace.model.queue_spec import (
+    MAX_BODY_BYTES,
+    PRIORITIES,
+    Idempotency,
+    Jitter,
+    Ordering,
+    QueueSpec,
+    Retention,
+    RetryPolicy,
+)
 
 _DEFAULT = QueueSpec("")
 _ORDERINGS = tuple(ordering.value for ordering in Ordering)
@@ -67,7 +76,7 @@ def check_queue(name: Word, app: str, settings: BlockReader) -> CheckedQueue:
             "max_concurrency": settings.whole("max_concurrency", _DEFAULT.max_concurrency),
             "concurrency_per_key": _concurrency_per_key(ordering, settings),
             "rate_per_second": _rate(settings),
-            "max_body_bytes": settings.whole("max_body_bytes", _DEFAULT.max_body_bytes),
+            "max_body_bytes": _max_body_bytes(settings, typed=declared is not None),
         },
         "message_type": None if declared is None else declared.written(),
         "key": key,
@@ -91,6 +100,16 @@ def check_queue(name: Word, app: str, settings: BlockReader) -> CheckedQueue:
         fed_by_api=settings.choice("fed_by", ("api",), None) is not None,
         drained_by_api=settings.choice("drained_by", ("api",), None) is not None,
     )
+
+
+def _max_body_bytes(settings: BlockReader, *, typed: bool) -> int:
+    """A message that has a type is read, and goes through functions whole: it cannot be as large as an upload."""
+    value = settings.whole("max_body_bytes", _DEFAULT.max_body_bytes)
+    if typed and value > MAX_BODY_BYTES:
+        message = f"a queue with a message_type takes bodies of at most {MAX_BODY_BYTES} bytes"
+        hint = "leave message_type out, or send where a larger body lies"
+        settings.error(settings.span_of("max_body_bytes"), Code.RANGE, message, hint)
+    return value
 
 
 def _message_type(name: Word, settings: BlockReader, idempotency: BlockReader) -> RecordType | None:

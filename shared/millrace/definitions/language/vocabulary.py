@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from millrace.model.queue_spec import MAX_BODY_BYTES, MAX_PRIORITY
+from millrace.model.queue_spec import MAX_PRIORITY
+from millrace.model.uploads import MAX_UPLOAD_BYTES
 
 
 class Words(NamedTuple):
@@ -64,7 +65,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "execution_timeout_seconds": (1, DAY),
     "max_concurrency": (1, 10_000),
     "concurrency_per_key": (1, 100),
-    "max_body_bytes": (1, MAX_BODY_BYTES),
+    "max_body_bytes": (1, MAX_UPLOAD_BYTES),
     "max_age_seconds": (1, 365 * DAY),
     "max_depth": (1, 1_000_000_000),
     "max_attempts": (1, 100),
