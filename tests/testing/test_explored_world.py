@@ -33,6 +33,7 @@ class Jobs:
 
     def _run(self, context: RunContext) -> Any:
         self.runs.append((context.attempt, context.version))
+        return len(self.runs)
 
 
 def play(jobs: Jobs, fault: ScheduledFault, call: str) -> ExploredWorld:

@@ -61,7 +61,7 @@ _DONE = record(
         "source": text(),
         "size": number("Bytes of the body as received."),
         "received_at": time(),
-        "finished_at": time("Null where the queue keeps no result.", null=True),
+        "finished_at": time("Null where no result is kept.", null=True),
     },
 )
 ROUTES: tuple[Route[AdminService], ...] = (

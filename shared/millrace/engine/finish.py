@@ -33,7 +33,7 @@ def ack(queue: Queue, entries: Sequence[Entry], results: Sequence[bytes | None] 
     """Record that claimed messages are done: None for each that is, else why not.
 
     The deletion of the entry is the commit; the result follows it. Repeating an ack that succeeded succeeds again.
-    One write unit each, one more where the result is kept, and one for the whole batch.
+    One write unit each, one more where there is a result to keep, and one for the whole batch.
     """
     epoch = queue.state().epoch
     outcomes = _end(queue, entries)
@@ -77,7 +77,8 @@ def follow_up(queue: Queue, ended: Sequence[Ended]) -> None:
 
     A crash before it loses the snapshots, not the truth; the sweep finds the credits.
     """
-    unkept = [one for one in ended if not one.kept] if queue.spec.idempotency.cache_result else []
+    keeps = queue.spec.idempotency.cache_result
+    unkept = [one for one in ended if keeps and one.snapshot and not one.kept]
     if unkept:
         queue.store.put_results([result_of(queue, one.entry, one.snapshot) for one in unkept])
     if ended:
@@ -121,7 +122,7 @@ def _ack_answer(queue: Queue, entry: Entry, outcome: WriteResult[Entry]) -> Mill
 def _ended_earlier(queue: Queue, entry: Entry) -> MillraceError | None:
     """The entry is gone: by this very claim (its answer was lost), or by a later one?
 
-    Its result says by which. Where the result is missing (not kept, or its worker was killed before writing it) only
+    Its result says by which. Where there is none (nothing to keep, or its worker was killed before writing it) only
     a claim that is still live is sure: nobody else could have ended the message, unless an operator broke the claim.
     """
     records = queue.store.get_records(entry.id)

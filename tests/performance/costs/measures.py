@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,7 +98,7 @@ def enqueue_at_load(bench: Bench, count: int = 100) -> Cost:
     return bench.measure(count, lambda: [enqueue(queue, Draft(SMALL)) for _ in range(count)])
 
 
-def life(bench: Bench, *, cached: bool, batches: int = 2) -> dict[str, Cost]:
+def life(bench: Bench, *, cached: bool, batches: int = 2, result: bytes | None = b'{"ok":true}') -> dict[str, Cost]:
     """Enqueue, claim and ack of several batches, at load."""
     queue = bench.queue(cached=cached)
     count = batches * BATCH
@@ -113,8 +113,7 @@ def life(bench: Bench, *, cached: bool, batches: int = 2) -> dict[str, Cost]:
 
     def finish() -> None:
         for batch in claims:
-            results: Sequence[bytes] = [b'{"ok":true}'] * BATCH if cached else ()
-            assert ack(queue, [found.entry for found in batch], results) == [None] * BATCH
+            assert ack(queue, [found.entry for found in batch], [result] * BATCH) == [None] * BATCH
 
     costs["ack"] = bench.measure(count, finish)
     return costs

@@ -401,6 +401,16 @@ def _cancel_without_a_trace(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(millrace.engine.erase, "_trace", lambda *given: replace(trace(*given), purged_at=0))
 
 
+def _what_is_gone_was_mine(patch: pytest.MonkeyPatch) -> None:
+    """An ack that finds its entry gone believes that it was its own, unless a result says otherwise."""
+    ended_earlier = millrace.engine.finish._ended_earlier
+
+    def believing(queue: Any, entry: Entry) -> Any:
+        return ended_earlier(queue, entry) if queue.store.get_records(entry.id).result else None
+
+    patch.setattr(millrace.engine.finish, "_ended_earlier", believing)
+
+
 def _senders_list_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MemoryStore, "register", lambda _self, _tenant, _queue: None)
 
@@ -425,6 +435,11 @@ def _order_numbers_that_do_not_grow(patch: pytest.MonkeyPatch) -> None:
 
 
 MUTANTS: dict[str, Mutant] = {
+    "what is gone was mine": Mutant(
+        "without a result only a live claim is sure of its own ending",
+        "a lease runs out and no result is kept",
+        _what_is_gone_was_mine,
+    ),
     "senders list nothing": Mutant(
         "a queue is listed before anything is put into it",
         "two senders of a queue that nobody has used",

@@ -74,6 +74,7 @@ class World:
         self.committed: dict[str, str] = {}  # id → nonce
         self.commits: Counter[str] = Counter()
         self.ended: Counter[tuple[str, str]] = Counter()
+        self.ended_by: dict[tuple[str, str], int] = {}  #: the version of the claim
         self.buried: Counter[tuple[str, str]] = Counter()
         self.cancelled: set[tuple[str, str]] = set()
         self.starts: Counter[tuple[str, str]] = Counter()
@@ -143,6 +144,7 @@ class World:
             for entry, outcome in zip(arguments[0], answer, strict=True):
                 if isinstance(outcome, Applied) and self.committed.get(entry.id) == entry.nonce:
                     self.ended[entry.id, entry.nonce] += 1
+                    self.ended_by[entry.id, entry.nonce] = entry.version
         elif name == "bury_entry" and isinstance(answer, Applied):
             self.buried[arguments[0].id, arguments[0].nonce] += 1
         elif name == "erase_message" and isinstance(answer, Applied) and arguments[0].entry:
@@ -267,8 +269,9 @@ class World:
     def _check_refusal(problem: str, took_ms: int) -> None:
         assert took_ms > ORPHAN_GRACE_MS or "paused" not in problem, "a sender was refused as too late, and was not"
 
-    def worker(self, name: str, *, fails: bool = False, limit: int = 1) -> Callable[[], None]:
+    def worker(self, name: str, *, fails: bool = False, limit: int = 1, keeps: bool = True) -> Callable[[], None]:
         queue = self.queue()
+        result = self.result if keeps else None
 
         def work() -> None:
             try:
@@ -282,10 +285,10 @@ class World:
                         nack(queue, held.entry, held.message, self.failure, lost=held.lost)
                         release(queue, [later.entry for later in claims[number + 1 :]])
                         return
-                    if ack(queue, [held.entry], [self.result]) != [None]:
+                    if ack(queue, [held.entry], [result]) != [None] and ack(queue, [held.entry], [result]) != [None]:
                         return
-                    done = self.ended[held.entry.id, held.entry.nonce]
-                    assert done, "a worker was told that its message is done, and it is not"
+                    ended_by = self.ended_by.get((held.entry.id, held.entry.nonce))
+                    assert ended_by == held.entry.version, "a worker was told that it is done, and not by its claim"
             except MillraceError:
                 return
 
@@ -621,6 +624,17 @@ def _takeover(world: World) -> list[tuple[str, Callable[[], None]]]:
     return [("slow", world.worker("slow")), ("time", world.time(LEASE_MS)), ("quick", world.worker("quick"))]
 
 
+def _takeover_without_a_result(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """Nothing tells whose ending it was but the claims: a late ack must not pass for its own."""
+    _prepared(world, Draft(b"x"))
+    return [
+        ("slow", world.worker("slow", keeps=False)),
+        ("time", world.time(LEASE_MS)),
+        ("quick", world.worker("quick", keeps=False)),
+        ("onlooker", world.onlooker()),
+    ]
+
+
 def _failing_takeover(world: World) -> list[tuple[str, Callable[[], None]]]:
     _prepared(world, Draft(b"x"))
     return [
@@ -840,6 +854,7 @@ SCENARIOS: dict[str, Scenario] = {
         _retried_window_over, idempotency=Idempotency(window_seconds=1)
     ),
     "a lease runs out under a worker": _scenario(_takeover),
+    "a lease runs out and no result is kept": _scenario(_takeover_without_a_result),
     "two failing workers and an onlooker": _scenario(_failing_takeover),
     "two workers claim batches": _scenario(_batches),
     "fifo whose counters follow behind": _scenario(_led, ordering=Ordering.FIFO),

@@ -77,9 +77,10 @@ class QueueMachine(Senders, Workers, Operators):
         life, found = self.model.newest[message_id], status(queue, message_id)
         assert found.status is life.status(self.world.now)
         assert found.message.idempotency_key == "" or found.message.dedupe_until == life.window_until
-        if found.status is MessageStatus.DONE and queue.spec.idempotency.cache_result:
-            assert found.result is not None
-            assert (found.result.version, found.result.snapshot) == (life.ended_by, life.result)
+        if found.status is MessageStatus.DONE:
+            kept = (found.result.version, found.result.snapshot) if found.result else None
+            keeps = queue.spec.idempotency.cache_result and life.result
+            assert kept == ((life.ended_by, life.result) if keeps else None)
         numbers = [attempt.number for attempt in found.history]
         assert numbers == sorted(set(numbers))
         assert all(1 <= number <= life.attempts for number in numbers)

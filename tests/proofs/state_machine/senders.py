@@ -90,4 +90,4 @@ class Senders(Driver):
     def _check_repeat(self, known: Life, answer: Receipt) -> None:
         assert answer.status is known.status(self.world.now)
         cached = known.end is MessageStatus.DONE and self.world.spec.idempotency.cache_result
-        assert answer.result == (known.result if cached else None)
+        assert answer.result == ((known.result or None) if cached else None)

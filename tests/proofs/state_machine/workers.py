@@ -102,9 +102,10 @@ class Workers(Driver):
         """A repeat of the ack that ended the message succeeds again; any other claim is stale."""
         mine = hand.life.end is MessageStatus.DONE and hand.life.ended_by == hand.entry.version
         cached = self.world.spec.idempotency.cache_result and self.model.newest[hand.life.id] is hand.life
-        if mine and cached:
+        kept = cached and hand.life.result
+        if mine and kept:
             assert error is None, error
-        elif mine or (hand.life.end is MessageStatus.DONE and not cached and hand.entry.until > self.world.now):
+        elif mine or (hand.life.end is MessageStatus.DONE and not kept and hand.entry.until > self.world.now):
             assert error is None or isinstance(error, StaleClaim)
         else:
             assert isinstance(error, StaleClaim), f"a stale ack was answered {error!r}"
