@@ -60,8 +60,9 @@ browser: tests/console/node_modules/.installed  ## download the Chromium that th
 
 oracles: tests/signatures/oracles/node_modules/.installed  ## download the libraries that signatures are held to
 
-screenshots: install engines browser  ## take the docs' pictures of the console again, from two weeks in virtual time
+screenshots: install engines browser  ## take the docs' pictures of console and report again, of two weeks and a day in virtual time
 	@$(BIN)/python -m tests.console.screenshots
+	@$(BIN)/python -m tests.spark.page.screenshot
 
 compile: install  ## write infra/definitions.json and infra/openapi.json again
 	@$(BIN)/millrace fmt

@@ -19,8 +19,11 @@ ACTIONS = {
     "derive": "a folder of markdown work items is the truth; enqueue what became ready",
     "replay": "enqueue dead letters, or messages of any time (--of), again, once for each run",
     "reconcile": "say of every row of a source where its message is",
+    "report": "one HTML page of what came, how long it took, what failed and what it cost, from the lake or the tables",
     "lake": "keep Parquet of every message and how it ended, from exports to S3 or the tables",
 }
+#: Those read the tables where they are not told otherwise.
+_OF_TABLES = ("replay", "lake", "report")
 #: Glue hands its own settings to the script as well, whatever the script makes of them.
 _GLUE = re.compile(
     r"--(JOB_|RedirectTempDir|TempDir|SECURITY_CONFIGURATION|extra-|additional-python|enable-|job-|continuous-log|"
@@ -38,7 +41,7 @@ def parser_for() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--action", choices=tuple(ACTIONS), default="enqueue")
-    add("--queue", default="", help="the queue's name in the definitions; a lake holds every queue")
+    add("--queue", default="", help="the queue's name in the definitions; a lake holds every queue, a report shows all")
     add("--tenant", default=DEFAULT_TENANT, help="whose queue, where a row does not say")
     add("--source", help="what to read: files or a folder; for replay and lake exports to S3 instead of the tables")
     add("--table", help="a table instead of files: catalog.db.name, whatever the session's catalogs hold")
@@ -84,6 +87,8 @@ def parser_for() -> argparse.ArgumentParser:
     dead_letters.add_argument("--where", help="Spark SQL over the messages' columns; with --of")
     dead_letters.add_argument("--to", help="another queue that takes them; with --of")
     dead_letters.add_argument("--dry-run", **_SWITCH, help="only show what would be replayed")
+    page = parser.add_argument_group("report", "also --received-from, --received-before, --where, --source, --lake")
+    page.add_argument("--sla-seconds", type=_positive, default=300.0, help="a message ought to be done after so long")
     lake = parser.add_argument_group("lake")
     lake.add_argument("--lake", help="the folder that holds it: s3://bucket/lake; reconcile looks there too")
     lake.add_argument("--lake-table", help="a table of the session's catalog that shows its messages")
@@ -95,20 +100,22 @@ def read_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) ->
     """What was asked for. Ends the process with what is wrong and what is allowed."""
     given = parser.parse_args(_without_glue(arguments))
     whole = "lake" if given.action == "lake" else "queue"
-    if not getattr(given, whole):
+    if not getattr(given, whole) and given.action != "report":
         parser.error(f"--{whole} is missing: {given.action} needs it")
     named = [option for option in ("source", "table", "sql") if getattr(given, option)]
     if len(named) > 1:
         parser.error(f"--{named[0]} and --{named[1]}: one of them")
-    allowed = ("source",) if given.action in ("replay", "derive", "lake") else ("source", "table", "sql")
+    allowed = ("source",) if given.action in ("derive", *_OF_TABLES) else ("source", "table", "sql")
     if named and named[0] not in allowed:
         parser.error(f"--{named[0]} is not for {given.action}, which reads files")
-    if given.action not in ("replay", "lake") and not named:
+    if given.action not in _OF_TABLES and not named:
         parser.error(f"--source is missing: {given.action} reads one" + (" (or --table, --sql)" * (len(allowed) > 1)))
-    if given.lake and given.action not in ("lake", "reconcile", "replay"):
+    if given.lake and given.action not in ("reconcile", *_OF_TABLES):
         parser.error(f"--lake is not for {given.action}")
     if given.action == "replay":
         _check_replay(parser, given)
+    if given.action in ("replay", "report") and given.lake and given.source:
+        parser.error("--lake and --source: one of them")
     if given.tasks is not None and given.tasks < 1:
         parser.error("--tasks: 1 or more")
     if given.dry_run and given.action != "replay":
@@ -127,8 +134,6 @@ def _check_replay(parser: argparse.ArgumentParser, given: argparse.Namespace) ->
     if wrong:
         option = f"--{wrong[0].replace('_', '-')}"
         parser.error(f"{option} is not for --of: use --where" if given.of else f"{option} needs --of")
-    if given.lake and given.source:
-        parser.error("--lake and --source: one of them")
 
 
 def _switch(text: str) -> bool:

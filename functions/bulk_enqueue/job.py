@@ -13,7 +13,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from functions.bulk_enqueue.arguments import parser_for, read_arguments
 from millrace.definitions import load
@@ -28,11 +29,12 @@ from millrace.spark.data.lake import count_by_status, merge_into_lake, read_lake
 from millrace.spark.data.lake_files import lake_folder
 from millrace.spark.data.read import exported_facts, read, scanned_facts
 from millrace.spark.data.scans import TableScan
+from millrace.spark.page.make import make_page
 from millrace.spark.report import Report, keep_summary
 from millrace.spark.rows import MESSAGE_FIELDS
 from millrace.spark.run_settings import definitions_of
 from millrace.spark.sources import Format, RowSource
-from millrace.spark.time_machine import FOREVER, Chosen, ReplayOf, replay_messages
+from millrace.spark.time_machine import FOREVER, Chosen, ReplayOf, replay_messages, where_sql
 from millrace.spark.writer import Writing
 
 #: Exit codes: everything ended well; rows failed (or, with --strict, were rejected); the job could not be done.
@@ -65,6 +67,8 @@ def perform(spark: SparkSession, given: argparse.Namespace) -> Report:
     given.run = given.run or Orders(system_clock, system_entropy).next()
     if given.action == "lake":
         return _keep_lake(spark, given)
+    if given.action == "report":
+        return _make_page(spark, given)
     job = _job(spark, given)
     connect(job.connection).runtime.store.get_queue_state(job.tenant, job.queue)  # fails at once, not in every task
     match given.action:
@@ -92,20 +96,36 @@ def _replay_messages(job: BulkRun, given: argparse.Namespace) -> Report:
         _millis(given.received_before) if given.received_before else FOREVER,
         from_past=bool(given.lake or given.source),
     )
+    return replay_messages(job, _messages(job.spark, given), chosen, dry_run=given.dry_run, now=system_clock())
+
+
+def _messages(spark: SparkSession, given: argparse.Namespace) -> DataFrame:
+    """Messages of the lake, of exports or of the tables, of the time and the queue that were asked for."""
+    since = _millis(given.received_from) if given.received_from else 0
+    before = _millis(given.received_before) if given.received_before else FOREVER
     if given.lake:
-        messages = read_lake(lake_folder(job.spark, given.lake))
-    else:
-        messages = read(
-            job.spark,
-            connection=job.connection,
-            export=given.source,
-            queue=given.queue,
-            tenant=given.tenant,
-            units_per_s=given.units_per_second,
-            received_from=chosen.received_from,
-            received_before=chosen.received_before,
-        )
-    return replay_messages(job, messages, chosen, dry_run=given.dry_run, now=system_clock())
+        at = F.unix_millis("received_at")
+        found = read_lake(lake_folder(spark, given.lake)).where((at >= since) & (at < before))
+        return found.where(F.col("queue") == given.queue) if given.queue else found
+    return read(
+        spark,
+        connection=_connection(given),
+        export=given.source,
+        queue=given.queue or None,
+        tenant=given.tenant if given.queue else None,
+        units_per_s=given.units_per_second,
+        received_from=since,
+        received_before=before,
+    )
+
+
+def _make_page(spark: SparkSession, given: argparse.Namespace) -> Report:
+    """A page of what the messages' lives show; its counts are the messages by status."""
+    messages = _messages(spark, given)
+    return make_page(
+        spark, where_sql(messages, given.where) if given.where else messages, _place(given), given.run, given.queue,
+        sla_s=given.sla_seconds,
+    )  # fmt: skip
 
 
 def _keep_lake(spark: SparkSession, given: argparse.Namespace) -> Report:

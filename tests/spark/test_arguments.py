@@ -46,7 +46,7 @@ def test_every_action_but_those_that_read_the_tables_reads_a_source(
     capsys: pytest.CaptureFixture[str], action: str
 ) -> None:
     options = [*NEEDED[:-2], "--action", action, *(["--lake", "s3://b/lake"] if action == "lake" else [])]
-    if action in ("replay", "lake"):
+    if action in ("replay", "lake", "report"):
         assert read_arguments(parser_for(), options).source is None
     else:
         assert "--source is missing" in refused(capsys, needed=options)
@@ -198,3 +198,22 @@ def test_a_replays_filter() -> None:
         error_text="timed out",
         project="billing",
     )
+
+
+def test_messages_of_any_time_go_by_their_arrival_and_dead_letters_by_their_failure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    replay = ("--action", "replay")
+    given = read(
+        *replay, "--of", "all", "--received-from", "2026-11-01T00:00:00Z", "--where", "size > 1", "--to", "Mail"
+    )
+    assert (given.of, given.to, given.where) == ("all", "Mail", "size > 1")
+    assert "--where needs --of" in refused(capsys, *replay, "--where", "size > 1")
+    assert "--reason is not for --of: use --where" in refused(capsys, *replay, "--of", "dead", "--reason", "expired")
+    assert "--lake and --source" in refused(capsys, *replay, "--of", "dead", "--lake", "s3://b/lake")
+    assert "invalid choice" in refused(capsys, *replay, "--of", "ready")
+
+
+def test_a_report_needs_no_queue() -> None:
+    given = read_arguments(parser_for(), [*NEEDED[2:-2], "--action", "report", "--lake", "s3://b/lake"])
+    assert (given.queue, given.sla_seconds) == ("", 300.0)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -116,11 +117,13 @@ def choose(job: BulkRun, messages: DataFrame, chosen: Chosen) -> DataFrame:
     )
     if not chosen.where:
         return matching
-    typed = with_typed_body(matching, job.definitions, job.queue, INFER)
-    from pyspark.errors import AnalysisException, ParseException
+    return where_sql(with_typed_body(matching, job.definitions, job.queue, INFER), chosen.where)
 
+
+def where_sql(messages: DataFrame, where: str) -> DataFrame:
+    """Those of the messages for which a condition holds. Raises InvalidField for one that is none."""
     try:
-        return typed.where(chosen.where)
+        return messages.where(where)
     except (AnalysisException, ParseException) as error:
         raise InvalidField("where", str(error).splitlines()[0][:200], "Spark SQL over the messages' columns") from None
 
