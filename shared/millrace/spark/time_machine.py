@@ -158,10 +158,14 @@ def replay_rows(rerun: _Rerun, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
 
 
 def _erased(rerun: _Rerun, given: list[Mapping[str, Any]]) -> set[str]:
-    """Ids whose message the table ought to hold and does not."""
+    """Ids whose message the table ought to hold and does not, or of which it holds no more than that it was erased."""
     kept = {one["message_id"]: one["received"] for one in given if one["expires"] > rerun.now}
     found = connect(rerun.connection).runtime.store.get_messages(list(kept)) if kept else {}
-    return {id_ for id_, at in kept.items() if id_ not in found or found[id_].received_at < at}
+    return {
+        id_
+        for id_, at in kept.items()
+        if id_ not in found or found[id_].received_at < at or (found[id_].erased and found[id_].received_at == at)
+    }
 
 
 def _row(rerun: _Rerun, queue: Queue, one: Mapping[str, Any], *, gone: bool) -> Row:

@@ -40,7 +40,7 @@ def contents(lake: LakeFolder) -> dict[str, tuple[Any, ...]]:
     columns = ("message_id", "status", "queue", "attempts", "body")
     found = [tuple(row) for row in read_lake(lake).select(*columns).collect()]
     assert len({row[0] for row in found}) == len(found), "a message twice"
-    return {row[0]: (*row[1:4], bytes(row[4])) for row in found}
+    return {row[0]: (*row[1:4], bytes(row[4] or b"")) for row in found}
 
 
 def oracle(world: World) -> dict[str, tuple[Any, ...]]:

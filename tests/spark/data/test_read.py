@@ -61,7 +61,7 @@ def test_every_message_with_how_it_stands(spark: Any, world: World, where: str) 
         options["export"] = world.export_full() if where == "export" else world.export_changes()
     found = by_id(read(spark, connection=world.connection, tenant="acme", **options))
     assert {id_: row["status"] for id_, row in found.items()} == world.statuses()
-    assert {id_: bytes(row["body"]) for id_, row in found.items()} == world.bodies()
+    assert {id_: bytes(row["body"] or b"") for id_, row in found.items()} == world.bodies()
     dead = next(row for row in found.values() if row["status"] == "dead")
     assert (dead["error_type"], dead["reason"], dead["attempts"]) == (
         "ConnectionError",

@@ -144,7 +144,8 @@ class World:
 
     def cancel(self, known: Known) -> None:
         cancel_message(self.queue(known.queue), known.id)
-        known.status, known.ended_at = "purged", self.clock.now
+        known.status, known.ended_at, known.failures = "purged", self.clock.now, 0
+        known.body = b""  # a purge erases what was sent
         self._look()
 
     def erase(self, known: Known) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from infra.local.dynamodb import find_java
 from tests.console.browser import browsing
@@ -22,7 +23,7 @@ def make_page(folder: Path) -> Path:
 
     from millrace.spark.page.make import PAGE, make_page
 
-    settings = {
+    settings: dict[str, Any] = {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "4",
         "spark.ui.showConsoleProgress": "false",
