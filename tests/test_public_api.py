@@ -12,7 +12,7 @@ import pytest
 import millrace
 
 SHARED = Path(__file__).parents[1] / "shared"
-HANDLERS = {"AsyncContext", "Context", "Reject", "Retry", "Snooze", "Unavailable", "command"}
+HANDLERS = {"AsyncContext", "Batch", "BatchItem", "Context", "Reject", "Retry", "Snooze", "Unavailable", "command"}
 CLIENTS = {"AsyncClient", "AsyncConsumer", "AsyncDelivery", "Client", "Consumer", "Delivery"}
 NOUNS = {
     "Claim", "Draft", "Idempotency", "MemoryBlobs", "MemoryStore", "MessageStatus", "Ordering", "Queue", "QueueSpec",

@@ -3,8 +3,8 @@
 The public names, by what they are for. Each is imported when it is first used, so that `import millrace` costs a
 function nothing, and a handler needs neither boto3 nor httpx.
 
-    handlers    command, Context, AsyncContext; raise Retry, Reject, Snooze or Unavailable to say what becomes of a
-                message
+    handlers    command, Context, AsyncContext, Batch, BatchItem; raise Retry, Reject, Snooze or Unavailable to say
+                what becomes of a message
     clients     Client, Consumer, Delivery, and AsyncClient, AsyncConsumer, AsyncDelivery: the pull API from
                 elsewhere (extra `client`); their errors and the rest are in `millrace.client`
     embedding   Runtime and Queue over a store (MemoryStore, MemoryBlobs, or `millrace.aws.runtime.aws_runtime`),
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release, snooze
     from millrace.engine.queue import Queue, Runtime
     from millrace.engine.status import MessageStatus, status
+    from millrace.handlers.batches import Batch, BatchItem
     from millrace.handlers.context import AsyncContext, Context
     from millrace.handlers.controls import Reject, Retry, Snooze, Unavailable
     from millrace.model.errors import (
@@ -61,6 +62,7 @@ _MODULES = {
     "engine.finish": ("RunFailure", "ack", "extend", "nack", "reject", "release", "snooze"),
     "engine.queue": ("Queue", "Runtime"),
     "engine.status": ("MessageStatus", "status"),
+    "handlers.batches": ("Batch", "BatchItem"),
     "handlers.context": ("AsyncContext", "Context"),
     "handlers.controls": ("Reject", "Retry", "Snooze", "Unavailable"),
     "model.errors": (
@@ -79,6 +81,8 @@ __all__ = [
     "AsyncConsumer",
     "AsyncContext",
     "AsyncDelivery",
+    "Batch",
+    "BatchItem",
     "Claim",
     "Client",
     "Consumer",

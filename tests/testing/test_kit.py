@@ -23,6 +23,7 @@ SHOP = """app Shop {
     map_to: queue Labels { text: string(number) }
   }
   queue Labels { message_type { text: string }  map_to: command Label.Print { text: text } }
+  queue Audits { message_type { line: string }  fed_by: api  map_to: command Audit.Write { line: line } }
   queue Visits {
     message_type { payload: json  headers: map<string, string>  source_ip: string  received_at: time }
     map_to: command Order.Ship { number: payload.number }
@@ -30,7 +31,7 @@ SHOP = """app Shop {
   webhook Door { queue: Visits  provider: stripe  secret_env: "DOOR_KEY" }
 }
 """
-HANDLERS = """from millrace import command
+HANDLERS = """from millrace import Reject, command
 
 printed = []
 
@@ -39,6 +40,13 @@ def ship(given):
     if given["number"] < 0:
         raise ValueError(f"no order {given['number']}")
     return {"shipped": given["number"]}
+
+@command("Audit.Write", batch=10, wait_ms=200)
+def write(batch):
+    for item in batch:
+        item.result = len(batch)
+        if item.input["line"] == "bad":
+            item.fail(Reject("bad line"))
 
 @command("Label.Print")
 def print_label(given, context):
@@ -114,6 +122,7 @@ def test_an_unknown_message_and_a_missing_command_are_said(shop: AppUnderTest) -
         SHOP.replace("Order.Ship", "Order.Fly")
         .replace("queue Orders", "queue Other")
         .replace("queue Labels {", "queue Labels2 {")
+        .replace("queue Audits", "queue Audits2")
         .replace("queue Visits", "queue Visits2")
         .replace("webhook Door { queue: Visits", "webhook Door2 { queue: Visits2")
     )
@@ -150,3 +159,10 @@ def test_a_message_is_explored_through_all_queues_of_the_app(
     explored = shop.explore("Orders", {"number": 7}, effects=effects)
     assert explored.effects == {"print('7')": 1}
     assert shop.depth("Orders") == 0
+
+
+def test_a_command_that_takes_batches_is_given_what_is_there(shop: AppUnderTest) -> None:
+    sent = [shop.enqueue("Audits", {"line": line}) for line in ("a", "bad", "c")]
+    shop.drain()
+    for message_id, status in zip(sent, ("done", "dead", "done"), strict=True):
+        shop.assert_status(message_id, status)

@@ -33,7 +33,7 @@ class DrainerRig:
         self.before: Any = lambda n: None
         commands = Commands()
         commands.command("Thing.Do")(self._do)
-        deliveries = {TargetKind.COMMAND: commands.deliver}
+        deliveries = {TargetKind.COMMAND: commands}
         self.drainer = QueueDrainer(bench.another_process(), compiled(QUEUES), deliveries, AT_ONCE, **given)
 
     def _do(self, given: dict[str, int]) -> None:
@@ -58,7 +58,7 @@ class TargetRig:
         self.definitions = compiled(queues)
         self.commands = Commands()
         kinds: dict[TargetKind, Deliver] = {
-            TargetKind.COMMAND: self.commands.deliver,
+            TargetKind.COMMAND: self.commands,
             TargetKind.QUEUE: QueueDelivery(self.definitions.queue),
         }
         kinds |= {TargetKind(name): delivery for name, delivery in deliveries.items()}

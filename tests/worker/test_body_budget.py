@@ -163,8 +163,9 @@ def test_a_thread_that_hangs_keeps_its_memory(memory_bench: Bench) -> None:
     put(queue, LARGE)
 
     def hang(_context: RunContext) -> None:
-        working.pipeline.take_lost(working.pipeline.held()[0])
-        working.pipeline.thread_stuck()
+        (run,) = working.pipeline.held()
+        working.pipeline.take_lost(run)
+        working.pipeline.thread_stuck(run)
         hanging.set()
         assert let_go.wait(20)
 

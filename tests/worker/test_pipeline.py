@@ -80,10 +80,11 @@ def test_after_a_halt_nothing_starts(queue: Queue) -> None:
 
 def test_stuck_threads_keep_their_places(queue: Queue) -> None:
     pipeline = pipeline_of(queue, concurrency=2)
+    (run,) = runs_of(queue, 1)
     assert pipeline.room(0) == 2
-    assert pipeline.thread_stuck() == 1
+    assert pipeline.thread_stuck(run) == 1
     assert pipeline.room(0) == 1
-    pipeline.thread_returned()
+    pipeline.thread_returned(run)
     assert pipeline.room(0) == 2
 
 

@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -300,7 +301,9 @@ def _app_command(name: str) -> Callable[..., Any]:
     sys.path.insert(0, str(Path.cwd()))
     modules = command_modules(os.environ)
     try:
-        return load_commands(modules).find(name)
+        commands = load_commands(modules)
+        function = commands.find(name)
+        return function if commands.batch_of(name) is None else partial(commands.run, name)
     except ImportError as error:
         raise click.UsageError(f"The commands in {', '.join(modules)} cannot be imported: {error}.") from error
     except NotFound as error:

@@ -28,7 +28,7 @@ FULL_MS = 200
 MANY_FULL = 1_000
 
 
-class Places:
+class KeyPlaces:
     """One poll's view of the keys that it meets: which of their entries may be claimed."""
 
     def __init__(self, queue: Queue, pk: str, passed: Set[Place], now: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 from millrace.engine.laps import Lap, grown
-from millrace.engine.places import Places
+from millrace.engine.places import KeyPlaces
 from millrace.engine.queue import Queue
 from millrace.engine.shares import Share, note_holders
 from millrace.model.cursor import Page
@@ -59,7 +59,7 @@ class PollResult:
     next_at: int | None = None  #: when something more may become claimable, as far as the poll could see
     passed: Set[Place] = frozenset()  #: entries to look past: they have no message yet
     left: bool = False  #: entries that may run were left to rivals, whose turn it is
-    places: Places | None = None  #: of the keys that were met, where keys have an order
+    places: KeyPlaces | None = None  #: of the keys that were met, where keys have an order
 
     def later(self, at: int) -> None:
         self.next_at = at if self.next_at is None else min(self.next_at, at)
@@ -234,7 +234,7 @@ def _heads_of_keys(queue: Queue, pk: str, wanted: int, now: int, only: Filter, f
 
     Where its bound is reached before it came round, the poll says that there is more to see now.
     """
-    places = found.places = Places(queue, pk, found.passed, now)
+    places = found.places = KeyPlaces(queue, pk, found.passed, now)
     lap = Lap(queue, pk, READY, READY_END, wanted, places.window)
     for page in lap.pages():
         for entry in page.items:

@@ -92,7 +92,7 @@ class AppUnderTest:
             history=HistoryLog(self._lines.append),
         )
         self._deliveries: dict[TargetKind, Deliver] = {
-            TargetKind.COMMAND: self._commands.deliver,
+            TargetKind.COMMAND: self._commands,
             TargetKind.QUEUE: QueueDelivery(self.definitions.queue),
             **(targets or {}),
         }

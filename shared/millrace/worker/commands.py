@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any, TypeVar
 
+from millrace.handlers.batches import BatchSettings, Outcome, call_batch
 from millrace.handlers.calling import call
 from millrace.handlers.context import Context
 from millrace.model.errors import NotFound
@@ -21,14 +22,21 @@ class Commands:
 
     def __init__(self) -> None:
         self._functions: dict[str, Callable[..., Any]] = {}
+        self._batches: dict[str, BatchSettings] = {}
 
-    def command(self, name: str) -> Callable[[Function], Function]:
-        """Register a handler, sync or async: it takes the rendered input, and the context as a second parameter."""
+    def command(self, name: str, *, batch: int | None = None, wait_ms: int = 0) -> Callable[[Function], Function]:
+        """Register a handler, sync or async: it takes the rendered input, and the context as a second parameter.
+
+        With `batch` it takes a `Batch` of up to so many messages, the first of which waits up to `wait_ms` for others.
+        """
+        settings = BatchSettings.of(batch, wait_ms)
 
         def register(function: Function) -> Function:
             if name in self._functions and self._functions[name] is not function:
                 raise ValueError(f"Command {name!r} is registered twice.")
             self._functions[name] = function
+            if settings is not None:
+                self._batches[name] = settings
             return function
 
         return register
@@ -37,6 +45,7 @@ class Commands:
         """A registry of its own with the same functions, for a test that puts another in the place of one."""
         copied = Commands()
         copied._functions.update(self._functions)
+        copied._batches.update(self._batches)
         return copied
 
     def replace(self, name: str, function: Callable[..., Any]) -> None:
@@ -54,9 +63,21 @@ class Commands:
         context.input = request.given
         return self.run(request.destination, request.given, context)
 
+    __call__ = deliver
+
     def run(self, name: str, given: Any, context: Context) -> Any:
         """Call a command. Raises NotFound for a name that no module registered."""
+        if name in self._batches:
+            return self.run_batch(name, [(given, context)])[0].give()
         return call(self.find(name), given, context)
+
+    def batch_of(self, name: str) -> BatchSettings | None:
+        """How many messages a command takes at once; None for one that takes them singly."""
+        return self._batches.get(name)
+
+    def run_batch(self, name: str, given: Sequence[tuple[Any, Context]]) -> list[Outcome]:
+        """Call a batch command: what became of each message. Raises NotFound for a name that no module registered."""
+        return call_batch(self.find(name), given)
 
     def find(self, name: str) -> Callable[..., Any]:
         """The function of a name. Raises NotFound for one that no module registered."""

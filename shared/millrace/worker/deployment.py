@@ -73,7 +73,7 @@ def deliveries_from(environment: Mapping[str, str], definitions: Definitions) ->
     """One delivery for each kind of target."""
     commands = load_commands(_listed(environment, "COMMANDS"))
     return {
-        TargetKind.COMMAND: commands.deliver,
+        TargetKind.COMMAND: commands,
         TargetKind.QUEUE: QueueDelivery(definitions.queue),
         TargetKind.HTTP: LazyDelivery(lambda: _http(environment)),
         TargetKind.LAMBDA: LazyDelivery(_lambda),

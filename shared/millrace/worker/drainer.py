@@ -18,6 +18,7 @@ from millrace.worker.body_budget import DEFAULT_MEMORY, BodyBudget
 from millrace.worker.breaker import Breakers
 from millrace.worker.context import log
 from millrace.worker.middleware import Middleware
+from millrace.worker.runners import Together
 from millrace.worker.slots import SlotLease, has_free_slot, slot_count, take_slot
 from millrace.worker.targets import Deliver, TargetPlan, target_name
 from millrace.worker.time_left import TimeLeft
@@ -124,9 +125,11 @@ class QueueDrainer:
 
     def _work(self, queue: Queue, definition: QueueDefinition, slot: SlotLease, time_left: TimeLeft) -> DrainResult:
         breakers = self._breakers_of(queue, definition)
+        plan = TargetPlan(definition, self.deliveries, breakers)
         worker = Worker(
             queue,
-            TargetPlan(definition, self.deliveries, breakers),
+            plan,
+            together=Together(plan.batch, plan.deliver_batch) if plan.batch else None,
             settings=self.settings,
             middleware=self.middleware,
             time_left=time_left,

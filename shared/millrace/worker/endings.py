@@ -40,19 +40,35 @@ class Endings:
         self._stuck_grace_s = stuck_grace_s
 
     # -- runs that came back ------------------------------------------------------------------------------------
-    def returned(self, run: Run, error: Exception | None) -> None:
-        """A handler returned or raised. What it gives counts only if the run was not given up meanwhile."""
+    def returned(self, run: Run, error: Exception | None) -> bool:
+        """A handler returned or raised. What it gives counts only if the run was not given up meanwhile.
+
+        Whether what follows in a fifo queue may start: the message is out for sure.
+        """
         if not self._pipeline.take(run, Stage.RUNNING):
             self._counter.count("discarded")
-            self._pipeline.thread_returned()
-        elif error is not None:
+            self._pipeline.thread_returned(run)
+            return False
+        if error is not None:
             self._record(run, error)
-        elif run.writes:
-            self._end_with_writes(run)
-        elif not self._pipeline.fifo:
+            return False
+        if run.writes:
+            return self._end_with_writes(run)
+        if not self._pipeline.fifo:
             self._pipeline.await_ack(run)
-        elif not self._end(run):
+            return True
+        if not self._end(run):
             self.release_unstarted()
+            return False
+        return True
+
+    def not_in_turn(self, run: Run) -> None:
+        """A run of a batch came back behind one that had not succeeded: nothing of it counts or is charged."""
+        if self._pipeline.take(run, Stage.RUNNING):
+            self._counter.count("released")
+            self.release([run])
+        else:
+            self._pipeline.thread_returned(run)
 
     def commit(self, done: list[Run], ended: list[Run]) -> None:
         """Write what is waiting: acks, and what follows those that were written before."""
@@ -66,7 +82,7 @@ class Endings:
         finally:
             self._pipeline.followed_up(len(ended))
 
-    def _end_with_writes(self, run: Run) -> None:
+    def _end_with_writes(self, run: Run) -> bool:
         """Ack together with the handler's own writes. Where one of those is refused, the run has failed."""
         try:
             run.ended = end_with(self._queue, run.entry, run.writes, run.result)
@@ -79,6 +95,8 @@ class Endings:
         else:
             self._counter.count("done")
             self._pipeline.await_follow_up(run)
+            return True
+        return False
 
     def _end(self, run: Run) -> bool:
         """Take a message out of a fifo queue, so that the next may start; whether that is sure."""
@@ -190,7 +208,7 @@ class Endings:
         for run in self._pipeline.take_overdue(self._queue.now()):
             run.cancelled.set()
             self._counter.count("timed_out")
-            self._leave_thread()
+            self._leave_thread(run)
             seconds = self._queue.spec.execution_timeout_seconds
             self._record(run, ExecutionTimeout(f"The run took longer than {seconds:g} s."))
 
@@ -203,7 +221,7 @@ class Endings:
         self._counter.count("lost")
         self._release_followers()
         if stage is Stage.RUNNING:
-            self._leave_thread()
+            self._leave_thread(run)
 
     def cut(self, began: int) -> None:
         """End the runs still going when the worker's time is over.
@@ -215,7 +233,7 @@ class Endings:
         runs = [run for run in self._pipeline.held() if self._pipeline.take(run, Stage.RUNNING)]
         for run in runs:
             run.cancelled.set()
-            self._pipeline.thread_stuck()
+            self._pipeline.thread_stuck(run)
         spent = [] if self._time.stopped else [run for run in runs if 2 * (now - run.started_at) > now - began]
         for run in spent:
             seconds = (now - run.started_at) / 1000
@@ -226,7 +244,7 @@ class Endings:
             self._counter.count("cut", len(short))
             self.release(short)
 
-    def _leave_thread(self) -> None:
+    def _leave_thread(self, run: Run) -> None:
         """A thread cannot be killed. When all of them are stuck in runs that were given up, the worker ends."""
-        if self._pipeline.thread_stuck() >= self._pipeline.concurrency:
+        if self._pipeline.thread_stuck(run) >= self._pipeline.concurrency:
             self._time.stop(self._stuck_grace_s, "stuck")

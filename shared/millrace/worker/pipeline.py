@@ -21,6 +21,7 @@ from threading import Condition, Event, Lock
 from millrace.engine.claim import Claim
 from millrace.engine.finish import Ended
 from millrace.engine.queue import Queue
+from millrace.handlers.batches import BatchSettings
 from millrace.model.message import Entry
 from millrace.model.queue_spec import Ordering
 from millrace.model.transaction import AppWrite
@@ -45,6 +46,14 @@ class Stage(Enum):
 
 
 @dataclass(slots=True, eq=False)
+class BatchCall:
+    """Runs that one thread does together."""
+
+    runs: list[Run]
+    stuck: bool = False  #: none of them counts any more, and the handler has not come back
+
+
+@dataclass(slots=True, eq=False)
 class Run:
     """A claim, and how far it has come."""
 
@@ -59,6 +68,9 @@ class Run:
     writes: list[AppWrite] = field(default_factory=list)  #: the handler's own, made together with the ack
     ended: Ended | None = None  #: done and out of the queue; what follows is still to be written
     cancelled: Event = field(default_factory=Event)
+    buffered_at: int = 0
+    alone: bool = False  #: no other message may be run together with this one
+    call: BatchCall | None = None  #: with which others it runs
 
     def live(self, now: int, margin_ms: int = 0) -> bool:
         """The claim holds by the worker's own clock."""
@@ -69,7 +81,13 @@ class Pipeline:
     """Runs by stage. Every method is one step under the lock; the waits give it up."""
 
     def __init__(
-        self, queue: Queue, concurrency: int, time_left: TimeLeft, wait: Wait, budget: BodyBudget | None = None
+        self,
+        queue: Queue,
+        concurrency: int,
+        time_left: TimeLeft,
+        wait: Wait,
+        budget: BodyBudget | None = None,
+        batch: BatchSettings | None = None,
     ) -> None:
         self.fifo = queue.spec.ordering is Ordering.FIFO
         self.concurrency = 1 if self.fifo else concurrency
@@ -77,6 +95,8 @@ class Pipeline:
         self._wait = wait
         self._time = time_left
         self._budget = budget
+        self._batch = batch or BatchSettings(1)
+        self._calls = 0  #: threads that run a batch
         self._lock = Lock()
         self._startable = Condition(self._lock)
         self._move = Condition(self._lock)
@@ -102,7 +122,12 @@ class Pipeline:
             self._ahead = ahead
             if self.fifo:
                 return 0 if self._held or self._following > MAX_UNWRITTEN else BATCH
-            if self._buffered() > ahead or len(self._finished) + self._writing + self._following > MAX_UNWRITTEN:
+            if len(self._finished) + self._writing + self._following > MAX_UNWRITTEN:
+                return 0
+            if self._batch.size > 1:
+                free = max(0, self.concurrency - self._calls - self.stuck)
+                return min(BATCH, max(0, free * self._batch.size + 2 * ahead - self._buffered()))
+            if self._buffered() > ahead:
                 return 0
             waiting = len(self._buffer) - self._buffered()
             unfinished = len(self._held) - waiting - len(self._finished) - self._writing + self.stuck
@@ -111,11 +136,14 @@ class Pipeline:
     def add(self, runs: Iterable[Run]) -> int:
         """Buffer claimed runs; how many threads more would have something to do."""
         with self._lock:
+            now = self._queue.now()
             for run in runs:
+                run.buffered_at = now
+                run.alone = BatchSettings.alone(run.claim.attempt, self._queue.spec.delivery.max_attempts)
                 self._held[run.entry.token] = run
                 self._buffer.append(run)
             self._startable.notify(len(self._buffer))
-            return max(0, len(self._buffer) - self._waiting_runners)
+            return max(0, -(-len(self._buffer) // self._batch.size) - self._waiting_runners)
 
     def wait_for_move(self, seen: int, seconds: float | None) -> None:
         """Until something has moved since `moves` was `seen`, or the time is over."""
@@ -180,18 +208,83 @@ class Pipeline:
                     self._startable.wait()
                     self._waiting_runners -= 1
 
+    def next_call(self) -> BatchCall | None:
+        """Runs to be done together: as many as there are once they are enough, or the first waited long enough."""
+        with self._lock:
+            while True:
+                may_start = bool(self._buffer) and not self._halted and not self._time.stopped
+                early = self._company_in() if may_start else 0
+                runs = self._that_fit_together() if may_start and early <= 0 else []
+                if runs:
+                    self._calls += 1
+                    self._made_room()
+                    call = BatchCall(runs)
+                    for run in runs:
+                        run.call = call
+                    return call
+                early = early if early > 0 else self._turn_in() if may_start else 0
+                if early > 0:
+                    self._waiting_runners += 1
+                    self._wait(self._startable, early / 1000)
+                    self._waiting_runners -= 1
+                elif self._closed and not may_start:
+                    return None
+                else:
+                    self._waiting_runners += 1
+                    self._startable.wait()
+                    self._waiting_runners -= 1
+
+    @property
+    def company_poll_ms(self) -> int:
+        """How often to look for others while some wait for them; 0 where none does."""
+        with self._lock:
+            return max(10, self._batch.wait_ms // 4) if self._buffer and self._company_in() > 0 else 0
+
+    def _company_in(self) -> int:
+        """Milliseconds that the first buffered run still waits for others; 0 for not at all.
+
+        Nothing waits under a rate limit, whose turns would pass, nor in a first-in-first-out queue, which hands out
+        nothing more before this is over.
+        """
+        together = [run for run in self._buffer if not run.alone]
+        waits = not self.fifo and not self._queue.spec.rate_per_second and not self._closed
+        if not waits or len(together) < len(self._buffer) or len(together) >= self._batch.size:
+            return 0
+        return together[0].buffered_at + self._batch.wait_ms - self._queue.now()
+
+    def _that_fit_together(self) -> list[Run]:
+        """The first run that may start, and with it up to a batch of those that may share its call."""
+        runs: list[Run] = []
+        while len(runs) < self._batch.size:
+            run = self._first_that_fits(in_company=bool(runs))
+            if run is None:
+                break
+            self._unbuffer(run)
+            runs.append(run)
+            if run.alone:
+                break
+        return runs
+
+    def called(self) -> None:
+        """A batch's thread has come back."""
+        with self._lock:
+            self._calls -= 1
+            self._moved()
+
     def _turn_in(self) -> int:
         """Milliseconds until the rate limit lets the next run start that does not wait for memory; 0 for none."""
         turns = [run.start_at for run in self._buffer if not run.deferred]
         return turns[0] - self._queue.now() if turns else 0
 
-    def _first_that_fits(self) -> Run | None:
+    def _first_that_fits(self, *, in_company: bool = False) -> Run | None:
         """The first buffered run whose turn it is and whose body fits beside those that run."""
         now = self._queue.now()
         full = False
         for run in self._buffer:
-            if run.start_at > now:
+            if run.start_at > now or (in_company and run.alone and self.fifo):
                 return None
+            if in_company and run.alone:
+                continue
             if self._budget is None or self._budget.is_small(run) or (not full and self._budget.take(run)):
                 return run
             full = True
@@ -239,15 +332,26 @@ class Pipeline:
             self._writing += 1
             return True
 
-    def thread_returned(self) -> None:
+    def thread_returned(self, run: Run) -> None:
         """A thread whose run was given up is free again."""
         with self._lock:
+            if run.call is not None and not run.call.stuck:
+                return
+            if run.call is not None:
+                run.call.stuck = False
+                self._calls += 1  # counted again until it has ended the rest
             self.stuck -= 1
             self._moved()
 
-    def thread_stuck(self) -> int:
-        """A thread is stuck in a run that no longer counts; how many are now."""
+    def thread_stuck(self, run: Run) -> int:
+        """A thread is stuck in a run that no longer counts, as none of its others does; how many are now."""
         with self._lock:
+            call = run.call
+            if call is not None:
+                if call.stuck or any(other.stage is Stage.RUNNING for other in call.runs):
+                    return self.stuck
+                call.stuck = True
+                self._calls -= 1
             self.stuck += 1
             return self.stuck
 

@@ -12,7 +12,7 @@ for sure; its result and the counters follow behind. When one does not succeed t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from millrace.engine.claim import Claimed, claim
 from millrace.engine.counters import flush
@@ -27,7 +27,7 @@ from millrace.worker.heartbeat import Heartbeat
 from millrace.worker.middleware import Handler, Middleware, wrap
 from millrace.worker.pipeline import BATCH, Pipeline, Run
 from millrace.worker.rate_limiter import RateLimiter
-from millrace.worker.runners import Runners
+from millrace.worker.runners import Runners, Together
 from millrace.worker.slots import SlotLease
 from millrace.worker.time_left import TimeLeft, Wait, real_wait
 
@@ -77,6 +77,7 @@ class Worker:
         breakers: Breakers | None = None,
         slot: SlotLease | None = None,
         budget: BodyBudget | None = None,
+        together: Together | None = None,
         owner: str = "",
         wait: Wait = real_wait,
     ) -> None:
@@ -90,7 +91,10 @@ class Worker:
         self._counter = RunCounter()
         concurrency = min(slot.concurrency if slot else settings.concurrency, spec.max_concurrency)
         self._budget = budget or BodyBudget.of_memory(DEFAULT_MEMORY)
-        self.pipeline = Pipeline(queue, concurrency, self._time, wait, self._budget)
+        batch = together.settings if together else None
+        if batch and not settings.patience_ms:  # it waits for nothing, nor for company
+            batch = replace(batch, wait_ms=0)
+        self.pipeline = Pipeline(queue, concurrency, self._time, wait, self._budget, batch)
         self._endings = Endings(queue, self.pipeline, self._counter, self._time, settings.stuck_grace_s)
         self._runners = Runners(
             queue,
@@ -100,6 +104,8 @@ class Worker:
             wrap(handler, middleware),
             self._rate_limiter,
             settings.linger_ms / 1000,
+            together,
+            middleware,
         )
         self.heartbeat = Heartbeat(queue, self.pipeline, self._endings, self._time, slot)
         self._next_at: int | None = None
@@ -192,7 +198,8 @@ class Worker:
         self._idle_since = self._idle_since or now
         soon = None if next_at is None else max(0, next_at - now)
         if self.pipeline.busy:
-            self._pause(seen, self._settings.poll_ms if soon is None else min(soon, self._settings.poll_ms))
+            poll_ms = min(self._settings.poll_ms, self.pipeline.company_poll_ms or self._settings.poll_ms)
+            self._pause(seen, poll_ms if soon is None else min(soon, poll_ms))
             return True
         patience = self._settings.patience_ms
         left = self._time.left_ms()

@@ -15,7 +15,7 @@ import argparse
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, cast
@@ -26,13 +26,15 @@ from rich.table import Table
 from infra.local.dynamodb import CREDENTIALS, REGION
 from millrace.engine.enqueue import enqueue_all
 from millrace.engine.queue import Queue, Runtime
+from millrace.handlers.batches import BatchSettings, Outcome
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Idempotency, QueueSpec
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.minimal_client import MinimalClient, minimal_client
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.memory.queue import MemoryBlobs
-from millrace.worker import Worker, WorkerSettings
+from millrace.worker import RunContext, Worker, WorkerSettings
+from millrace.worker.runners import Together
 from tests.engines import own_engine
 from tests.performance.bench.classic import ClassicQueue
 from tests.performance.bench.floor import RecordingClient, redirected, replay
@@ -47,6 +49,8 @@ BODY = b'{"n":1,"pad":"' + b"x" * 235 + b'"}'
 FLOOR_AIM, CLASSIC_AIM = 0.8, 5.0
 #: Classic and RQ with its forks are slow: fewer messages give the same rate.
 FEWER = 5
+#: Writers to something outside: so many at once, each call so long.
+WRITERS, CALL_S = 2, 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,21 @@ class Course:
         cost = timed(worker.run, self.messages)
         return cost, filling, recording.taken()
 
+    def writer(self, name: str, batch: int | None) -> Cost:
+        """Drain a filled queue with a handler that calls something for 5 ms, for each message or for a batch."""
+        queue = self._queue(name, cast("DynamoDBClient", self.client))
+        for start in range(0, self.messages, 100):
+            enqueue_all(queue, [Draft(BODY) for _ in range(min(100, self.messages - start))])
+
+        def write(contexts: Sequence[RunContext]) -> list[Outcome]:
+            time.sleep(CALL_S)
+            return [Outcome() for _ in contexts]
+
+        together = Together(BatchSettings(batch, wait_ms=200), write) if batch else None
+        settings = WorkerSettings(patience_ms=1, concurrency=WRITERS)
+        worker = Worker(queue, lambda context: write([context])[0].result, settings=settings, together=together)
+        return timed(worker.run, self.messages)
+
     def _queue(self, name: str, client: DynamoDBClient) -> Queue:
         spec = QueueSpec(name, idempotency=Idempotency(cache_result=False))
         return Runtime(DynamoStore(client, HERE), MemoryBlobs()).queue("bench", spec)
@@ -124,7 +143,10 @@ def main(arguments: list[str]) -> int:
             costs["worker"].append(cost)
             costs["floor"].append(course.floor(filling, draining))
             costs["classic"].append(course.classic(f"round-{number}"))
+            costs["singly"].append(course.writer(f"Singly{number}", None))
+            costs["batch of 100"].append(course.writer(f"Batch{number}", 100))
     console.print(_table(costs))
+    console.print(_batches(costs))
     if not given.no_peers:
         console.print(_peers(given.messages))
     return 0
@@ -153,6 +175,15 @@ def _table(costs: dict[str, list[Cost]]) -> Table:
             f"{cpu:.2f}",
             aim,
         )
+    return table
+
+
+def _batches(costs: dict[str, list[Cost]]) -> Table:
+    title = f"A handler that calls something for {CALL_S * 1000:g} ms, {WRITERS} calls at once"
+    table = Table("", "messages/s", "CPU ms each", title=title)
+    for name in ("singly", "batch of 100"):
+        wall, cpu = median(cost.wall_s for cost in costs[name]), median(cost.cpu_s for cost in costs[name])
+        table.add_row(name, f"{1 / wall:,.0f}", f"{cpu * 1000:.2f}")
     return table
 
 

@@ -41,7 +41,9 @@ def redirected(calls: list[Call], here: TableNames, there: TableNames) -> list[C
 
     def renamed(value: Any) -> Any:
         if isinstance(value, dict):
-            return {names.get(name, name): renamed(part) for name, part in value.items()}
+            # A request token names a request for good: the one for the other table needs its own.
+            given = {name: part[::-1] if name == "ClientRequestToken" else part for name, part in value.items()}
+            return {names.get(name, name): renamed(part) for name, part in given.items()}
         if isinstance(value, list):
             return [renamed(part) for part in value]
         if isinstance(value, str):

@@ -262,9 +262,9 @@ def _a_place_too_many(patch: pytest.MonkeyPatch) -> None:
     def more(self: Any, entries: Any, *, spare: bool = False) -> list[Entry]:
         return list(entries)
 
-    patch.setattr(millrace.engine.places.Places, "within", more)
-    patch.setattr(millrace.engine.places.Places, "is_open", lambda _self, _entry: True)
-    patch.setattr(millrace.engine.places.Places, "note", lambda _self, _entry, claimable: None)
+    patch.setattr(millrace.engine.places.KeyPlaces, "within", more)
+    patch.setattr(millrace.engine.places.KeyPlaces, "is_open", lambda _self, _entry: True)
+    patch.setattr(millrace.engine.places.KeyPlaces, "note", lambda _self, _entry, claimable: None)
     _places_without_a_second_look(patch)
 
 

@@ -8,16 +8,17 @@ all of them are. (A worker that dies after a delivery and before that write deli
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from millrace.admission.rendering import read_message, render
 from millrace.definitions import QueueDefinition, Target, TargetKind
+from millrace.handlers.batches import BatchSettings, Outcome
 from millrace.handlers.controls import Control, Reject, Retry, Snooze, Unavailable
 from millrace.worker.breaker import Breakers
 from millrace.worker.context import RunContext
-from millrace.worker.targets.request import Deliver, TargetRequest, Throttled
+from millrace.worker.targets.request import Deliver, DeliverBatch, TargetRequest, Throttled
 
 DONE, REJECTED = "done", "rejected"
 #: DynamoDB bounds an attribute's name; so many characters tell targets apart.
@@ -45,6 +46,34 @@ class TargetPlan:
         if len(self._targets) == 1:
             return self._deliver(context, 0, message)
         return self._deliver_all(context, message)
+
+    @property
+    def batch(self) -> BatchSettings | None:
+        """How many messages go to the target at once; None where they go singly, as they do to several targets."""
+        target, *others = self._targets
+        delivery = self._deliveries.get(target.kind)
+        return delivery.batch_of(target.name) if not others and isinstance(delivery, DeliverBatch) else None
+
+    def deliver_batch(self, contexts: Sequence[RunContext]) -> list[Outcome]:
+        """Render each message for the one target, and hand over together what could be rendered."""
+        (target,) = self._targets
+        delivery = cast("DeliverBatch", self._deliveries[target.kind])
+        outcomes: dict[int, Outcome] = {}
+        items: list[tuple[Any, RunContext]] = []
+        for position, context in enumerate(contexts):
+            try:
+                message = read_message(self._definition, context.message, context.body)
+                context.input = self._rendered(context, target, message)
+                items.append((context.input, context))
+            except Exception as error:  # noqa: BLE001 (one message that cannot be rendered keeps no other waiting)
+                outcomes[position] = Outcome(error=error)
+        found = delivery.run_batch(target.name, items) if items else []
+        # What the call raised as a whole is one failure, whatever it was given.
+        for said in {id(outcome.error): outcome.error for outcome in found}.values():
+            down = isinstance(said, (Throttled, Unavailable))
+            (self._breakers.failed if down else self._breakers.answered)(target_name(target))
+        left = iter(found)
+        return [outcomes[n] if n in outcomes else next(left) for n in range(len(contexts))]
 
     def _deliver_all(self, context: RunContext, message: dict[str, Any]) -> Any:
         """Deliver to every target that is left; raises only once all were tried."""
@@ -78,14 +107,20 @@ class TargetPlan:
             raise Reject("; ".join(rejections))
         return results
 
-    def _deliver(self, context: RunContext, index: int, message: dict[str, Any]) -> Any:
-        target = self._targets[index]
+    def _rendered(self, context: RunContext, target: Target, message: dict[str, Any]) -> Any:
+        """What the target is given. Raises Snooze while it is down."""
         given = render(target, message)
         name = target_name(target)
         held_until = self._breakers.held_back_until(name)
         if held_until is not None:
             wait = (held_until - context.queue.now()) / 1000
             raise Snooze(after=max(0.0, wait), reason=f"{name} is down; it was not called.")
+        return given
+
+    def _deliver(self, context: RunContext, index: int, message: dict[str, Any]) -> Any:
+        target = self._targets[index]
+        given = self._rendered(context, target, message)
+        name = target_name(target)
         moment = datetime.fromtimestamp(context.queue.now() / 1000, UTC)
         secrets = target.secrets_at(moment) if target.secrets else None
         request = TargetRequest(target.name, given, index, len(self._targets) > 1, secrets)

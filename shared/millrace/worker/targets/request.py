@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from millrace.handlers.batches import BatchSettings, Outcome
+from millrace.handlers.context import Context
 from millrace.handlers.controls import Snooze
 from millrace.worker.context import RunContext
 
@@ -35,6 +38,15 @@ class TargetRequest:
     index: int  #: of the target within its queue
     several: bool  #: whether the queue has others
     secrets: tuple[str, ...] | None = None  #: references of what signs it; None: the deployment's
+
+
+@runtime_checkable
+class DeliverBatch(Protocol):
+    """A delivery that can take several messages for one destination at once, where the destination says so."""
+
+    def batch_of(self, name: str) -> BatchSettings | None: ...
+
+    def run_batch(self, name: str, given: Sequence[tuple[Any, Context]]) -> list[Outcome]: ...
 
 
 class Deliver(Protocol):
