@@ -12,7 +12,7 @@ from millrace.signatures.provider_rows import DETAILED
 from millrace.signatures.provider_table import PLAIN
 from millrace.signatures.published_rows import PUBLISHED
 from tests.signatures.cases import NOW, SCHEMES, delivery, secret_of
-from tests.signatures.provider_page import ORACLES, PAGE, page, replay
+from tests.signatures.provider_page import MAKERS, ORACLES, PAGE, RECEIVERS, page, replay
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +35,10 @@ def test_readme_and_architecture_count_the_providers() -> None:
 def test_readme_counts_the_providers_that_were_checked() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     assert f"{len(PRESETS)} providers, {len(ORACLES)} of them checked against the providers' own libraries" in readme
+    compared = {*MAKERS, *RECEIVERS}
+    assert not compared & set(ORACLES)
+    assert f"{len(compared)} compared with public code or documentation" in readme
+    assert compared < set(PRESETS)
 
 
 def test_every_library_that_is_named_is_asked() -> None:

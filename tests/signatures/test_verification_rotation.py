@@ -19,7 +19,20 @@ from millrace.signatures import (
     verify,
 )
 from millrace.signatures.signing import deliver
-from tests.signatures.cases import NEW, NOW, OLD, OTHER, SCHEMES, SHARED, URL, delivery, refusal, secret_of, signer_of
+from tests.signatures.cases import (
+    NEW,
+    NOW,
+    OLD,
+    OTHER,
+    SCHEMES,
+    SHARED,
+    URL,
+    delivery,
+    refusal,
+    secret_of,
+    signer_of,
+    with_header,
+)
 
 
 def rotation(scheme: Scheme) -> tuple[Secret, Secret]:
@@ -86,3 +99,18 @@ def test_every_secret_is_tried_whatever_matched_before(scheme: Scheme) -> None:
             verify(scheme, request, secrets, NOW)
         counts.append(compared.call_count)
     assert counts[0] == counts[1] >= 2
+
+
+def test_docusign_sends_a_header_for_each_of_its_keys() -> None:
+    """Whichever of them is ours: the others are of keys that somebody else holds."""
+    scheme = preset("docusign")
+    keys = [Secret(name, name) for name in ("first", "second", "third")]
+    request = deliver(scheme, keys, URL, b"{}", NOW)
+    assert sorted(name for name in request.headers if name.startswith("x-docusign")) == [
+        f"x-docusign-signature-{number}" for number in (1, 2, 3)
+    ]
+    for key in keys:
+        assert refusal(scheme, request, [key]) is None
+    assert refusal(scheme, request, [Secret("fourth", "fourth")]) is RefusalReason.MISMATCH
+    gone = with_header(request, "x-docusign-signature-1", "")
+    assert refusal(scheme, gone, keys) is RefusalReason.MISSING_HEADER, "an empty one is no signature"

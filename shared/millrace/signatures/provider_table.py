@@ -45,11 +45,13 @@ def _dated(name: str, headers: str, source: str, template: str, *, facts: Any = 
     )
 
 
-def _stamped(name: str, header: str, source: str, marks: str = "t= v1=", **more: Any) -> Scheme:
+def _stamped(
+    name: str, header: str, source: str, marks: str = "t= v1=", within: float | None = None, **more: Any
+) -> Scheme:
     """A time and signatures in one header, as Stripe writes them, with the provider's own marks."""
     stamp, prefix = marks.split()
     given = {"template": "{timestamp}.{body}", "tolerance_seconds": 300, **more}
-    facts = _facts(f"https://{source}")
+    facts = _facts(f"https://{source}", within=within)
     return Scheme(
         name, (Names(header),), layout=Layout.STAMPED, stamp_prefix=stamp, prefix=prefix, facts=facts, **given
     )
@@ -73,8 +75,8 @@ def _standard(name: str, family: str, source: str) -> Scheme:
 
 def _token(name: str, header: str, source: str, prefix: str = "", **more: Any) -> Scheme:
     """The secret itself in a header: whoever sees one delivery can send anything."""
-    given = {"encoding": "plain", **more}
-    return Scheme(name, (Names(header),), prefix=prefix, algorithm="token", facts=_facts(f"https://{source}"), **given)
+    given = {"encoding": "plain", "facts": _facts(f"https://{source}"), **more}
+    return Scheme(name, (Names(header),), prefix=prefix, algorithm="token", **given)
 
 
 def _basic(name: str, source: str, **more: Any) -> Scheme:
@@ -123,7 +125,7 @@ PLAIN = (
     _hmac("viber", "x-viber-content-signature", "developers.viber.com/docs/api/rest-bot-api/"),
     # The body in base64.
     _base64("aftership", "aftership-hmac-sha256", "www.aftership.com/docs/tracking/webhook/webhook-overview"),
-    _base64("docusign", "x-docusign-signature-1", "developers.docusign.com/platform/webhooks/connect/hmac/"),
+    _base64("docusign", "x-docusign-signature-1", "developers.docusign.com/platform/webhooks/connect/hmac/", layout=Layout.NUMBERED),
     _base64("fastspring", "x-fs-signature", "developer.fastspring.com/docs/webhooks-overview"),
     _base64("help_scout", "x-helpscout-signature", "developer.helpscout.com/webhooks/", algorithm="sha1", facts=_facts("https://developer.helpscout.com/webhooks/", keep="x-helpscout-event")),
     _base64("heroku", "heroku-webhook-hmac-sha256", "devcenter.heroku.com/articles/app-webhooks", id_field="id"),
@@ -141,7 +143,7 @@ PLAIN = (
     _dated("customer_io", "x-cio-signature x-cio-timestamp", "docs.customer.io/journeys/webhooks/", "v0:{timestamp}:{body}", id_field="event_id"),
     _dated("hubspot", "x-hubspot-signature-v3 x-hubspot-request-timestamp", "developers.hubspot.com/docs/apps/legacy-apps/authentication/validating-requests", "POST{url}{body}{timestamp}", encoding="base64", clock=_MS),
     _dated("webflow", "x-webflow-signature x-webflow-timestamp", "developers.webflow.com/data/docs/working-with-webhooks", "{timestamp}:{body}", clock=_MS),
-    _dated("whoop", "x-whoop-signature x-whoop-signature-timestamp", "developer.whoop.com/docs/developing/webhooks/", "{timestamp}{body}", encoding="base64", clock=_MS),
+    _dated("whoop", "x-whoop-signature x-whoop-signature-timestamp", "developer.whoop.com/docs/developing/webhooks/", "{timestamp}{body}", encoding="base64", clock=_MS, facts=_facts("https://developer.whoop.com/docs/developing/webhooks/", within=1)),
     _dated("zendesk", "x-zendesk-webhook-signature x-zendesk-webhook-signature-timestamp", "developer.zendesk.com/documentation/webhooks/verifying/", "{timestamp}{body}", encoding="base64", clock=TimestampFormat.RFC3339),
     # A key pair.
     _dated("discord", "x-signature-ed25519 x-signature-timestamp", "docs.discord.com/developers/events/webhook-events", "{timestamp}{body}", algorithm="ed25519", key="hex", facts=_facts("https://docs.discord.com/developers/events/webhook-events", 204, 3)),
@@ -152,11 +154,11 @@ PLAIN = (
     _stamped("calendly", "calendly-webhook-signature", "developer.calendly.com/api-docs/4c305798a61d3-webhook-signatures"),
     _stamped("cloudflare_stream", "webhook-signature", "developers.cloudflare.com/stream/manage-video-library/using-webhooks/", "time= sig1="),
     _stamped("elevenlabs", "elevenlabs-signature", "elevenlabs.io/docs/product-guides/administration/webhooks", "t= v0=", tolerance_seconds=1_800),
-    _stamped("ghost", "x-ghost-signature", "docs.ghost.org/webhooks", "t= sha256=", template="{body}{timestamp}", clock=_MS),
+    _stamped("ghost", "x-ghost-signature", "docs.ghost.org/webhooks", "t= sha256=", within=2, template="{body}{timestamp}", clock=_MS),
     _stamped("mux", "mux-signature", "www.mux.com/docs/core/verify-webhook-signatures", id_field="id"),
     _stamped("paddle", "paddle-signature", "developer.paddle.com/webhooks/signature-verification", "ts= h1=", separator=";", template="{timestamp}:{body}", id_field="event_id"),
     _stamped("persona", "persona-signature", "docs.withpersona.com/webhooks-best-practices", id_field="data.id"),
-    _stamped("sanity", "sanity-webhook-signature", "www.sanity.io/docs/webhooks", encoding="base64url", clock=_MS),
+    _stamped("sanity", "sanity-webhook-signature", "www.sanity.io/docs/webhooks", encoding="base64url", clock=_MS, tolerance_seconds=7_200),  # its library checks no age
     _stamped("tiktok", "tiktok-signature", "developers.tiktok.com/doc/webhooks-verification", "t= s="),
     _stamped("workos", "workos-signature", "workos.com/docs/events/data-syncing/webhooks", clock=_MS, id_field="id"),
     # Standard Webhooks under a provider's own name.
@@ -169,7 +171,7 @@ PLAIN = (
     _standard("resend", "svix", "resend.com/docs/dashboard/webhooks/verify-webhooks-requests"),
     # The secret itself.
     _token("azure_event_grid", "token", "learn.microsoft.com/azure/event-grid/end-point-validation-event-grid-events-schema", place=SignaturePlace.QUERY, challenge=ChallengeKind.EVENT_GRID),
-    _token("microsoft_graph", "value.*.clientState", "learn.microsoft.com/graph/change-notifications-delivery-webhooks", place=SignaturePlace.BODY, challenge=ChallengeKind.GRAPH),
+    _token("microsoft_graph", "value.*.clientState", "learn.microsoft.com/graph/change-notifications-delivery-webhooks", place=SignaturePlace.BODY, challenge=ChallengeKind.GRAPH, facts=_facts("https://learn.microsoft.com/graph/change-notifications-delivery-webhooks", within=10)),
     _basic("chargebee", "www.chargebee.com/docs/billing/2.0/site-configuration/webhook_settings", id_field="id"),
     _token("cloudflare_notifications", "cf-webhook-auth", "developers.cloudflare.com/notifications/get-started/configure-webhooks/"),
     _token("flutterwave", "verif-hash", "developer.flutterwave.com/docs/integration-guides/webhooks/"),

@@ -31,6 +31,7 @@ class Layout(StrEnum):
     SINGLE = "single"  #: prefix + digest
     COMMAS = "commas"  #: prefix + digest, several joined by commas; the header may be repeated
     SPACES = "spaces"  #: `v1,` + digest, several joined by spaces (Standard Webhooks)
+    NUMBERED = "numbered"  #: a header for each, its name ending in 1, 2, … (DocuSign)
     STAMPED = "stamped"  #: `t=…,v1=…[,v1=…]` (Stripe), with the scheme's own names and separator
 
 

@@ -48,6 +48,9 @@ def sign(
     request = WebhookRequest.build("POST", url, {"content-type": content_type}, body)
     message = messages(scheme, request, stamp, delivery_id)[0]
     headers = {names.signature: _signature_header(scheme, keys, message, stamp)}
+    if scheme.layout is Layout.NUMBERED:
+        signed = enumerate(keys, start=1)
+        headers = {f"{names.signature[:-1]}{number}": _proof(scheme, key, message) for number, key in signed}
     if names.timestamp:
         headers[names.timestamp] = stamp
     if names.id and delivery_id:

@@ -147,7 +147,10 @@ def _decoded(scheme: Scheme, text: bytes) -> bytes:
 
 def _read(scheme: Scheme, request: WebhookRequest) -> _Claim:
     names = next((names for names in scheme.names if _sent(names, request)), scheme.names[0])
-    stamp, items = _split(scheme, _signature_text(scheme, request, names))
+    if scheme.layout is Layout.NUMBERED:
+        stamp, items = "", _numbered(request, names.signature)
+    else:
+        stamp, items = _split(scheme, _signature_text(scheme, request, names))
     if names.timestamp:
         stamp = part(scheme, request, names.timestamp)
     delivery_id = part(scheme, request, names.id) if scheme.signs_id else ""
@@ -159,6 +162,12 @@ def _read(scheme: Scheme, request: WebhookRequest) -> _Claim:
     if not (claimed or asymmetric) or len(items) > _MAX_SIGNATURES:
         raise SignatureInvalid(RefusalReason.MALFORMED)
     return _Claim(claimed, asymmetric if scheme.standard_keys else (), stamp, delivery_id)
+
+
+def _numbered(request: WebhookRequest, first: str) -> list[str]:
+    """The signatures of the headers that are numbered from the first on, wherever one is left out."""
+    named = [f"{first[:-1]}{number}" for number in range(1, _MAX_SIGNATURES + 1)]
+    return [request.headers.one(name) for name in named if name in request.headers] or [request.headers.one(first)]
 
 
 def _signature_text(scheme: Scheme, request: WebhookRequest, names: Names) -> str:
