@@ -12,6 +12,7 @@ from aws_lambda_powertools.logging import Logger
 from millrace.aws.functions import LambdaContext
 from millrace.model.queue_state import QueueState
 from millrace.worker.deployment import drainer_from
+from millrace.worker.dictionaries import review_dictionaries
 from millrace.worker.drainer import QueueDrainer
 from millrace.worker.metrics import emit_gauges
 from millrace.worker.samples import keep_samples
@@ -29,8 +30,9 @@ def drainer() -> QueueDrainer:
 
 
 def after_sweep(drainer: QueueDrainer, states: Sequence[QueueState], time_left: TimeLeft) -> None:
-    """How the queues stand: as metrics, and now and then as a sample of their history."""
+    """How the queues stand, as metrics and now and then as a sample of their history; then their dictionaries."""
     keep_samples(drainer, states, time_left, emit_gauges(drainer, states, time_left))
+    review_dictionaries(drainer, states, time_left)
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from millrace.model.clock import system_entropy
+from millrace.model.dictionary import Dictionary
 from millrace.model.ids import random_token
 from millrace.model.keys import END, READY
 from millrace.model.message import Entry, MessageLocation, Records
@@ -200,6 +201,20 @@ def put_sample(store: Store, samples: Samples, _count: int) -> Step:
     return Step(lambda: store.put_sample(samples.tenant, samples.queue, sample), None, look, [sample])
 
 
+def put_dictionary(store: Store, samples: Samples, _count: int) -> Step:
+    dictionary = Dictionary(b"shared").stored(NOON)
+    owner = (samples.tenant, samples.queue)
+    look = lambda: store.get_dictionary(*owner, dictionary.name)  # noqa: E731
+    return Step(lambda: store.put_dictionary(*owner, dictionary), None, look, dictionary)
+
+
+def put_body_sample(store: Store, samples: Samples, _count: int) -> Step:
+    owner = (samples.tenant, samples.queue)
+    return Step(
+        lambda: store.put_body_sample(*owner, ["a", "b"], NOON), None, lambda: store.get_body_sample(*owner), ("a", "b")
+    )
+
+
 def put_webhook_problem(store: Store, samples: Samples, _count: int) -> Step:
     problem = WebhookProblem(samples.tenant, "KEY is not set", NOON, NOON)
     look = lambda: [one for one in store.read_webhook_problems() if one.webhook == samples.tenant]  # noqa: E731
@@ -256,5 +271,7 @@ SINGLES: list[Prepare] = [
     set_paused,
     register,
     put_sample,
+    put_dictionary,
+    put_body_sample,
     put_webhook_problem,
 ]

@@ -3,6 +3,8 @@
 A large body is a blob under `{tenant}/{queue}/{message id}/{nonce}/{hash of what is stored}`. No two acceptances of a
 message share one, so that it may go with its own: when its message is erased, or when its sender finds that it is a
 repeat. Its name is the hash of its content, so that it can be told from any other.
+
+Where a queue has a dictionary, what stays in the table is packed with it; its name is in the message.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from millrace.model.body import INLINE_LIMIT, Blobs, blob_name, digest, pack, unpack
+from millrace.engine.dictionaries import Dictionaries
+from millrace.model.body import INLINE_LIMIT, PACK_FROM, Blobs, blob_name, digest, pack, unpack
 from millrace.model.errors import BodyLost, StoreUnavailable
 from millrace.model.message import Body, Message
 
@@ -18,12 +21,18 @@ from millrace.model.message import Body, Message
 class Bodies:
     """All bodies of one process's queues."""
 
-    def __init__(self, blobs: Blobs) -> None:
+    def __init__(self, blobs: Blobs, dictionaries: Dictionaries) -> None:
         self._blobs = blobs
+        self._dictionaries = dictionaries
 
-    def encode(self, data: bytes) -> Body:
-        """What would be stored of `data`; nothing is written yet."""
-        return pack(data)
+    def encode(self, data: bytes, tenant: str = "", queue: str = "", dictionary: str = "") -> Body:
+        """What would be stored of `data`; nothing is written yet.
+
+        `dictionary` is the name of the queue's own: without it, or where it cannot be had, the body is packed alone.
+        """
+        if not dictionary or len(data) < PACK_FROM:
+            return pack(data)
+        return pack(data, self._dictionaries.to_pack(tenant, queue, dictionary))
 
     def keep(self, body: Body, data: bytes, folder: str) -> Body:
         """The encoded body as a message carries it: itself, or a pointer to the blob that this call has written.
@@ -37,14 +46,17 @@ class Bodies:
         return replace(body, data=b"", blob=blob, digest=digest(data))
 
     def read(self, message: Message) -> bytes:
-        """The bytes exactly as received: from the message, or one blob read.
+        """The bytes exactly as received: from the message, or one blob read; the first of a dictionary reads that.
 
         Raises BodyLost where they are gone, StoreUnavailable where nobody can tell.
         """
         body = message.body
         if message.erased:
             raise BodyLost(f"Message {message.id!r} was erased.")
-        data = unpack(self._blobs.get(body.blob) if body.blob else body.data, body)
+        dictionary = None
+        if body.dictionary:
+            dictionary = self._dictionaries.to_unpack(message.tenant, message.queue, body.dictionary)
+        data = unpack(self._blobs.get(body.blob) if body.blob else body.data, body, dictionary)
         if data is None:
             raise BodyLost(f"{body.blob or message.id!r} does not hold the {body.size} bytes that were accepted.")
         return data
@@ -60,7 +72,7 @@ class Bodies:
             self.erase(body)
 
     def is_body_of(self, message: Message, data: bytes) -> bool:
-        """Whether a message has this body; a blob is judged by its size and digest, without reading it.
+        """Whether a message has this body; by its size and digest, where it has one, without reading anything.
 
         Of an erased message nobody can tell: a repeat of it counts as the same.
         """
@@ -69,4 +81,4 @@ class Bodies:
             return True
         if body.size != len(data):
             return False
-        return body.digest == digest(data) if body.blob else self.read(message) == data
+        return body.digest == digest(data) if body.digest else self.read(message) == data

@@ -43,6 +43,7 @@ class Admission:
 
     count: int
     usable_until: int = 0  #: when the credits that it spends run out: what comes back later is lost
+    dictionary: str = ""  #: name of the queue's dictionary, as its state said when credits were last taken
 
 
 class Credits:
@@ -72,7 +73,7 @@ class Credits:
                 cache.state = replace(cache.state, listed=True)
             cache.held -= count
             cache.arrived += count
-            return Admission(count, cache.usable_until)
+            return Admission(count, cache.usable_until, cache.state.dictionary if cache.state else "")
 
     def refund(self, tenant: str, spec: QueueSpec, admission: Admission, count: int) -> None:
         """Take back credits spent on entries that were removed again: each ends when it would have ended."""

@@ -126,7 +126,7 @@ def _admit(
     pairs = []
     for position, item in admitted.items():
         try:
-            body = Body() if item.draft.stored else queue.runtime.bodies.encode(item.draft.body)
+            body = Body() if item.draft.stored else queue.encode(item.draft.body, admission)
             known = _known(queue, item, body)
             if known is None:
                 order = orders[position]

@@ -8,7 +8,8 @@ from typing import Any
 
 from millrace.engine.bodies import Bodies
 from millrace.engine.counters import PendingCounters
-from millrace.engine.credits import Credits
+from millrace.engine.credits import Admission, Credits
+from millrace.engine.dictionaries import Dictionaries
 from millrace.engine.uploads import UploadedBodies
 from millrace.history.log import HistoryEvent, HistoryLog
 from millrace.model.body import Blobs
@@ -16,7 +17,7 @@ from millrace.model.clock import Chance, Clock, Entropy, system_chance, system_c
 from millrace.model.errors import InvalidField
 from millrace.model.ids import Orders
 from millrace.model.keys import partition
-from millrace.model.message import Entry, Message
+from millrace.model.message import Body, Entry, Message
 from millrace.model.queue_spec import QUEUE_NAME, TENANT, QueueSpec
 from millrace.model.queue_state import QueueState
 from millrace.model.uploads import Uploads
@@ -42,7 +43,8 @@ class Runtime:
     ) -> None:
         self.store = store
         self.blobs = blobs
-        self.bodies = Bodies(blobs)
+        self.dictionaries = Dictionaries(store, clock)
+        self.bodies = Bodies(blobs, self.dictionaries)
         self.uploads = UploadedBodies(uploads)
         self.clock = clock
         self.entropy = entropy
@@ -112,6 +114,10 @@ class Queue:
     def cache_state(self, state: QueueState) -> None:
         """Remember a state that came with another answer, so that it need not be read."""
         self._cached.state, self._cached.at = state, self.now()
+
+    def encode(self, data: bytes, admission: Admission) -> Body:
+        """What would be stored of a body that is admitted, packed with the queue's dictionary where it has one."""
+        return self.runtime.bodies.encode(data, self.tenant, self.spec.name, admission.dictionary)
 
     def record(self, event: HistoryEvent, entries: Sequence[Entry], at: int | None = None, due: int = 0) -> None:
         """Record what happened to claimed entries, where histories are kept; `due` where they were put off."""

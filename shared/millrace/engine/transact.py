@@ -163,7 +163,7 @@ def _admit(part: _Part, now: int) -> None:
     order = order_of_arrival(queue, {0: checked})[0]
     if not order:
         raise StoreUnavailable("No order number was given; nothing was written.")
-    entry, message = entry_and_message(queue, checked, queue.runtime.bodies.encode(checked.draft.body), order, now)
+    entry, message = entry_and_message(queue, checked, queue.encode(checked.draft.body, admission), order, now)
     part.step = AcceptStep(message, entry)
 
 

@@ -48,6 +48,7 @@ STATUSES: dict[str, tuple[int, str]] = {
     "already_replayed": (409, "The dead letter was replayed before"),
     "message_held": (409, "A worker holds the message"),
     "body_lost": (410, "The body is gone"),
+    "dictionary_lost": (410, "The dictionary of the body is gone"),
     "body_too_large": (413, "The body is too large"),
     "upload_missing": (404, "There is no such upload"),
     "upload_refused": (422, "The queue takes no uploads"),

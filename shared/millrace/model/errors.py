@@ -15,6 +15,7 @@
     │   └── InvalidTransaction    writes that cannot share a transaction with the queue's own
     ├── NotFound                  no message or dead letter of that id
     ├── BodyLost                  a large body is gone, or is not what was accepted
+    │   └── DictionaryLost        the dictionary that a body is packed with is gone
     ├── StaleClaim                the claim is no longer the newest; nothing was changed
     ├── StaleState                the workflow state has another version; nothing was changed
     ├── TransactionRefused        a condition of the caller's own writes did not hold; nothing was written
@@ -178,6 +179,19 @@ class BodyLost(MillraceError):
     """A blob is gone, or does not hold the bytes that were accepted."""
 
     code = "body_lost"
+
+
+class DictionaryLost(BodyLost):
+    """The dictionary that a body is packed with is gone; the packed body is still there."""
+
+    code = "dictionary_lost"
+
+    def __init__(self, tenant: str, queue: str, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"Dictionary {name!r} of queue {queue!r} of tenant {tenant!r} is gone: bodies packed with it cannot be "
+            f"read. Restore its item (Z#{tenant}#{queue}, {name}) from a backup of the queue table and replay."
+        )
 
 
 class StaleClaim(MillraceError):

@@ -72,15 +72,24 @@ class Draft:
         return len(self.body) if self.stored is None else self.stored.size
 
 
+#: Before the name of the dictionary that a body is packed with.
+WITH_DICTIONARY = "zlib:"
+
+
 @dataclass(frozen=True, slots=True)
 class Body:
     """A body as stored: the received bytes, packed when that is smaller, or a pointer to them."""
 
     data: bytes = b""
-    packing: str = ""  #: "" as received, "zlib" compressed
+    packing: str = ""  #: "" as received, "zlib" compressed, "zlib:NAME" with the queue's dictionary of that name
     blob: str = ""  #: object key, when the packed bytes were too large for the table
     size: int = 0  #: bytes as received
-    digest: bytes = b""  #: of the received bytes, for what lies outside the table
+    digest: bytes = b""  #: of the received bytes, for what needs more than the message to be read
+
+    @property
+    def dictionary(self) -> str:
+        """The name of the dictionary that it needs; empty where it needs none."""
+        return self.packing.removeprefix(WITH_DICTIONARY) if self.packing.startswith(WITH_DICTIONARY) else ""
 
 
 @dataclass(frozen=True, slots=True)

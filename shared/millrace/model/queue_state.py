@@ -66,6 +66,8 @@ class QueueState:
     recent_done: tuple[str, ...] = ()  #: ids of messages that were done lately, newest first; some may be missing
     breakers: Mapping[str, BreakerState] = field(default_factory=dict)  #: target → its open circuit breaker
     listed: bool = False  #: among the queues that the sweep goes over; whoever puts something into it sees to that
+    dictionary: str = ""  #: name of the one that bodies are packed with now
+    reviewed_at: int = 0  #: when it was last asked whether another dictionary would serve better
 
     def spendable_grants(self, now: int) -> int:
         """Credits that somebody may still spend, or has spent on an entry that is still on its way into the table."""

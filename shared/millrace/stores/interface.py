@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from millrace.model.cursor import Page
+from millrace.model.dictionary import StoredDictionary
 from millrace.model.errors import StoreUnavailable
 from millrace.model.message import (
     DeadLetter,
@@ -276,6 +277,23 @@ class Store(Protocol):
     def read_samples(self, tenant: str, queue: str, since: int) -> list[QueueSample]:
         """The samples from `since` on that are still kept, in order."""
 
+    # -- dictionaries ------------------------------------------------------------------------------------------
+    def get_dictionary(self, tenant: str, queue: str, name: str) -> StoredDictionary | None:
+        """A dictionary that bodies of this queue are packed with, strongly consistent."""
+
+    def put_dictionary(self, tenant: str, queue: str, dictionary: StoredDictionary) -> None:
+        """Keep a dictionary under its name; one that is there already has the same content."""
+
+    def set_dictionary(self, seen: QueueState, name: str, now: int) -> bool:
+        """Name the dictionary to pack with (empty for none), where the queue was not reviewed since `seen`."""
+
+    def get_body_sample(self, tenant: str, queue: str) -> tuple[str, ...]:
+        """Ids of messages that were gathered for the next review."""
+
+    def put_body_sample(self, tenant: str, queue: str, ids: Sequence[str], now: int) -> None:
+        """Keep these ids in place of those that were gathered; for a month."""
+
+    # -- webhooks ----------------------------------------------------------------------------------------------
     def put_webhook_problem(self, problem: WebhookProblem) -> None:
         """Keep why a webhook cannot verify, in place of what was kept about it."""
 

@@ -16,6 +16,7 @@ from millrace.model.clock import MINUTE
 from millrace.model.errors import MillraceError
 from millrace.model.queue_state import QueueState
 from millrace.worker.context import log
+from millrace.worker.dictionaries import review_dictionaries
 from millrace.worker.drainer import QueueDrainer, WakeRequest
 from millrace.worker.samples import keep_samples
 from millrace.worker.sweeper import sweep_all
@@ -116,3 +117,4 @@ class Process:
         """Sweep every queue; those that turn out to have work are started by the next poll."""
         self._found = sweep_all(self._drainer, states, self._time)
         keep_samples(self._drainer, states, self._time)
+        review_dictionaries(self._drainer, states, self._time)

@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 from millrace import Context, command
+from millrace.engine import dictionary_review
 from millrace.engine.claim import claim
 from millrace.engine.dead_letters import replay
 from millrace.engine.enqueue import enqueue
@@ -28,7 +29,7 @@ from millrace.stores.dynamodb.items import MESSAGE, message_key
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.worker import samples, sweeper
 from tests.infra.template.cloud import SECRET
-from tests.infra.template.stage import LARGE, Exercise, Handler
+from tests.infra.template.stage import LARGE, WORDS, Exercise, Handler
 
 PULLED, ADMIN = "/v1/queues/Pulled", "/admin/queues/Pulled"
 
@@ -63,8 +64,9 @@ def exercise_ingress(exercise: Exercise, handler: Handler) -> None:
         headers = {**signed, "x-github-event": "push", "x-github-delivery": delivery}
         exercise.http(handler, "POST", f"/hook/{exercise.tenant}/{endpoint}", body, headers, fails=fails)
 
-    post("Hook", "a")
-    post("Hook", "a")
+    exercise.publish("Jobs")
+    post("Hook", "a", WORDS)
+    post("Hook", "a", WORDS)
     post("Elsewhere", "d")
     post("Parameter", "e")
     post("Hook", "b", LARGE)
@@ -88,8 +90,9 @@ def exercise_ingress(exercise: Exercise, handler: Handler) -> None:
 
 def exercise_worker(exercise: Exercise, handler: Handler) -> None:
     """One and many, of every target: done, retried, dead; too old, abandoned, swept, summoned."""
+    exercise.publish("Jobs")
     for name, payloads in {
-        "Jobs": (1, STAGED),
+        "Jobs": (1, STAGED, WORDS),
         "Called": (LARGE,),
         "Posted": (1,),
         "Signed": (1,),
@@ -114,10 +117,18 @@ def exercise_worker(exercise: Exercise, handler: Handler) -> None:
     exercise.call(handler, _call(exercise, "Forwarded"))
     exercise.leave_behind("Pulled")
     exercise.put("Jobs", 1, 2, 3)
-    for part in ("sweep", "gauges", "samples"):
+    for part in ("sweep", "gauges", "samples", "dictionaries"):
         exercise.runtime.store.set_sweep_position(part, "a#Stopped")
     exercise.runtime.store.register(exercise.tenant, "Small")  # which nobody has used for long
-    with patch.object(samples, "is_due", return_value=True), patch.object(sweeper, "LOOK_EVERY", 1):
+    with (
+        patch.object(samples, "is_due", return_value=True),
+        patch.object(sweeper, "LOOK_EVERY", 1),
+        patch.object(dictionary_review, "REVIEW_MS", 0),
+        patch.object(dictionary_review, "SAMPLE", 3),
+        patch.object(dictionary_review, "ENOUGH", 0),
+        patch.object(dictionary_review, "MUST_LEAVE", 9),
+        patch.object(dictionary_review, "make_content", return_value=b"made"),
+    ):
         for _ in range(2):  # the first takes out what is left behind, the second counts what is there
             exercise.call(handler, {"sweep": True})
     exercise.call(handler, _stream(exercise, "Jobs", "Forwarded"))
@@ -145,6 +156,7 @@ def exercise_authoriser(exercise: Exercise, handler: Handler) -> None:
 def exercise_consumer(exercise: Exercise, handler: Handler) -> None:
     """Every route of the pull API, singly and in batches."""
     call = partial(exercise.visit, handler)
+    exercise.publish("Pulled")
     _exercise_waiting(exercise, handler)
     exercise.leave_unsent("Pulled")
     _exercise_enqueues(exercise, call)
@@ -176,7 +188,7 @@ def _exercise_enqueues(exercise: Exercise, call: Call) -> None:
         for _ in range(2):
             call("POST", f"{PULLED}/messages/raw", json.dumps({"payload": LARGE}), {"idempotency-key": "large"})
     for _ in range(2):
-        lines = [{"body": {"payload": number}, "idempotency_key": f"k{number}"} for number in range(9)]
+        lines = [{"body": {"payload": f"{number} {WORDS}"}, "idempotency_key": f"k{number}"} for number in range(9)]
         call("POST", f"{PULLED}/messages/batch", {"messages": lines[:8]})
         first = call("POST", f"{PULLED}/messages", lines[8])["message_id"]
     for path in ("", f"/messages/{first}", f"/messages/{first}/body"):
@@ -230,7 +242,8 @@ def _exercise_claims(call: Call) -> None:
 def exercise_admin(exercise: Exercise, handler: Handler) -> None:
     """Every route of the admin API, its jobs, and the schedule that goes on with them."""
     call = partial(exercise.visit, handler)
-    dead_letters = exercise.bury("Pulled", 1, 2, 3, LARGE)
+    exercise.publish("Pulled")
+    dead_letters = exercise.bury("Pulled", WORDS, 2, 3, LARGE)
     exercise.put("Pulled", 1, 2, 3, 4, LARGE)
     (held,) = claim(exercise.queue("Pulled"), owner="w").claims
     for path in ("whoami", "queues", "jobs", "audit", "webhooks", "schedules"):

@@ -14,10 +14,12 @@ from typing import Any
 
 from millrace.definitions import Definitions
 from millrace.engine.claim import claim
+from millrace.engine.dictionary_review import publish
 from millrace.engine.enqueue import enqueue_all
 from millrace.engine.finish import RunFailure, ack, reject
 from millrace.engine.queue import Queue, Runtime
 from millrace.model.clock import system_clock
+from millrace.model.dictionary import Dictionary
 from millrace.model.keys import END, READY
 from millrace.model.message import Draft, Entry, Place
 from millrace.model.queue_state import CreditRequest
@@ -27,6 +29,7 @@ from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.interface import Applied
 from tests.infra.template.cloud import Cloud
 
+WORDS = "many words " * 100  #: packed, and small
 LARGE = Random(1).randbytes(40_000).hex()  #: over 32 KB also when it is packed
 DAY_MS = 86_400_000
 LATE = 9_999_999_999_999
@@ -57,6 +60,10 @@ class Exercise:
     def put(self, name: str, *payloads: Any) -> None:
         answers = enqueue_all(self.queue(name), [Draft(json.dumps({"payload": one}).encode()) for one in payloads])
         assert not [answer for answer in answers if isinstance(answer, Exception)]
+
+    def publish(self, name: str) -> None:
+        """The queue's bodies are packed with a dictionary from now on."""
+        assert publish(self.queue(name), self.queue(name).state(fresh=True), Dictionary(b'{"payload": "many words'))
 
     def bury(self, name: str, *payloads: Any) -> list[str]:
         """Dead letters; their ids as the APIs write them."""

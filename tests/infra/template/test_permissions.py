@@ -169,10 +169,15 @@ def test_play_calls_every_route(name: str, routes: Any, exercised: dict[str, Exe
 def test_reach_is_cut_to_the_items_that_are_used(name: str, exercised: dict[str, Exercise]) -> None:
     """Of those that anybody's request meets, each partition by its name: none is missing, none is needless."""
     used = {need.partition for need in exercised[name].cloud.needs if need.resource == "QueueTable"}
-    (reach,) = (found for found in statements(f"{name}Role") if resource_name(found["Resource"]) == "QueueTable")
-    assert set(reach["Condition"]) <= {"ForAllValues:StringLike", "ForAllValues:StringEquals"}
-    (keys,) = reach["Condition"].values()
-    assert set(keys["dynamodb:LeadingKeys"]) == used
+    reach: dict[str, set[str]] = {}
+    for found in statements(f"{name}Role"):
+        if resource_name(found["Resource"]) == "QueueTable":
+            assert set(found["Condition"]) <= {"ForAllValues:StringLike", "ForAllValues:StringEquals"}
+            (keys,) = found["Condition"].values()
+            for key in keys["dynamodb:LeadingKeys"]:
+                reach.setdefault(key, set()).update(listed(found["Action"]))
+    assert set(reach) == used
+    assert reach.get("Z#*", {"dynamodb:GetItem"}) == {"dynamodb:GetItem"}, "dictionaries are the sweep's to write"
     assert used & SECRETS == {"Consumer": {"CLAIM_KEY"}, "Authoriser": {"TOKENS"}}.get(name, set())
 
 

@@ -248,7 +248,7 @@ def ack_with_a_write(bench: Bench) -> Cost:
 def enqueue_with_a_write(bench: Bench) -> Cost:
     """An enqueue in one transaction with a write of the caller's own, below 1 KB."""
     queue, orders = bench.queue(), bench.orders()
-    staged = writes(orders.put(7))
+    staged = writes(orders.put(8))
     return bench.measure(1, lambda: accept_with(bench.runtime, [Enqueuing(queue, Draft(SMALL))], staged))
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from infra.local.dynamodb import REGION
 from infra.local.ministack import MiniStack
+from millrace.engine.dictionary_review import publish
 from millrace.engine.enqueue import enqueue
 from millrace.engine.queue import Runtime
-from millrace.model.message import Draft, Message
+from millrace.engine.training import make_content
+from millrace.model.body import pack
+from millrace.model.dictionary import Dictionary
+from millrace.model.message import Body, Draft, Message
 from millrace.model.queue_spec import QueueSpec
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
 from millrace.stores.dynamodb.items import message_item
@@ -20,7 +26,7 @@ from millrace.stores.interface import APPLIED
 from millrace.stores.memory.queue import MemoryStore
 from tests.engines import own_engine
 from tests.performance.costs import measures
-from tests.performance.costs.corpus import github_drafts
+from tests.performance.costs.corpus import corpora, github_drafts
 from tests.performance.costs.measures import BATCH, SMALL, Bench, Cost, incompressible
 from tests.performance.costs.meter import Meter
 from tests.stores.sizes import item_bytes
@@ -36,11 +42,11 @@ class Weighed:
     reported: float  #: write units, as the engine has them
 
 
-def weigh(bench: Bench, drafts: Sequence[Draft]) -> list[Weighed]:
+def weigh(bench: Bench, drafts: Sequence[Draft], dictionary: Dictionary | None = None) -> list[Weighed]:
     """Store each message by itself and read its price."""
     weighed = []
     for draft in drafts:
-        message = _message(bench, draft)
+        message = _message(bench, draft, dictionary)
         bench.meter.reset()
         assert bench.store.put_messages([message]) == [APPLIED]
         (charge,) = bench.meter.charges
@@ -50,13 +56,53 @@ def weigh(bench: Bench, drafts: Sequence[Draft]) -> list[Weighed]:
     return weighed
 
 
-def _message(bench: Bench, draft: Draft) -> Message:
+def _message(bench: Bench, draft: Draft, dictionary: Dictionary | None) -> Message:
     """As `enqueue` stores it."""
     store = MemoryStore()
     runtime = Runtime(store, bench.blobs, clock=bench.clock)
-    enqueue(runtime.queue(bench.tenant, QueueSpec("GitHub")), draft)
+    queue = runtime.queue(bench.tenant, QueueSpec("GitHub"))
+    if dictionary is not None:
+        assert publish(queue, queue.state(), dictionary)
+    enqueue(queue, draft)
     (message,) = store.messages.values()
     return message
+
+
+def with_dictionary(bench: Bench, drafts: Sequence[Draft]) -> tuple[float, float]:
+    """Write units to enqueue a message of one half, on average: packed alone, and with what the other half shares."""
+    plain, packed = [], []
+    for known, new in ((drafts[::2], drafts[1::2]), (drafts[1::2], drafts[::2])):
+        dictionary = Dictionary(make_content([draft.body for draft in known]))
+        plain += [1 + payload.reported for payload in weigh(bench, _again(new, "a"))]
+        packed += [1 + payload.reported for payload in weigh(bench, _again(new, "p"), dictionary)]
+    return statistics.mean(plain), statistics.mean(packed)
+
+
+def _again(drafts: Sequence[Draft], name: str) -> list[Draft]:
+    return [replace(draft, idempotency_key=f"{draft.idempotency_key}-{name}") for draft in drafts]
+
+
+def dictionary_table(bench: Bench) -> str:
+    """What a dictionary saves, made of one half of each corpus and tried on the other."""
+    rows = [f"{'packed alone, and with a dictionary':<44}{'units to enqueue':>18}{'µs to pack':>16}"]
+    for name, drafts in corpora().items():
+        plain, packed = with_dictionary(bench, drafts)
+        bodies = [draft.body for draft in drafts]
+        dictionary = Dictionary(make_content(bodies))
+        alone, against = _packing_us(bodies, pack), _packing_us(bodies, partial(pack, dictionary=dictionary))
+        rows.append(f"  {name:<42}{plain:10.2f}{packed:8.2f}{alone:10.0f}{against:6.0f}")
+    return "\n".join(rows)
+
+
+def _packing_us(bodies: Sequence[bytes], packing: Callable[[bytes], Body]) -> float:
+    """CPU of packing one body, in microseconds: the fastest of five rounds."""
+    rounds = []
+    for _ in range(5):
+        began = time.process_time()
+        for body in bodies:
+            packing(body)
+        rounds.append(time.process_time() - began)
+    return min(rounds) / len(bodies) * 1_000_000
 
 
 def corpus_table(weighed: Sequence[Weighed]) -> str:
@@ -136,6 +182,8 @@ def main() -> int:
         print(cost_table(_bench(stack.url, reports_batches=True), reading))
         print()
         print(corpus_table(weigh(reading, github_drafts())))
+        print()
+        print(dictionary_table(reading))
         print(f"\nWrite and read units of DynamoDB; small messages of {len(SMALL)} bytes; retries without the claim.")
     return 0
 

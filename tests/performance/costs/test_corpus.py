@@ -10,9 +10,9 @@ from millrace.engine.claim import body_of, claim
 from millrace.engine.enqueue import Receipt, enqueue_all
 from millrace.engine.finish import ack
 from millrace.stores.dynamodb.items import message_item
-from tests.performance.costs.corpus import github_drafts
+from tests.performance.costs.corpus import corpora, github_drafts
 from tests.performance.costs.measures import Bench
-from tests.performance.costs.report import corpus_table, weigh
+from tests.performance.costs.report import corpus_table, weigh, with_dictionary
 from tests.stores.sizes import item_bytes
 
 
@@ -43,3 +43,17 @@ def test_payloads_pass_through_the_queue_to_the_byte_at_that_price(dynamodb_benc
         assert ack(queue, [found.entry for found in claims]) == [None] * len(claims)
         left -= len(claims)
     assert cost.writes - cost.accounting == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("329 GitHub payloads, of every event", 2.5),
+        ("Stripe's payment_intent.succeeded", 2.0),
+        ("PagerDuty's incident.triggered", 2.0),
+    ],
+)
+def test_a_dictionary_of_one_half_packs_the_other(dynamodb_bench: Bench, name: str, most: float) -> None:
+    plain, packed = with_dictionary(dynamodb_bench, corpora()[name])
+    assert packed <= most
+    assert packed <= 0.75 * plain

@@ -22,7 +22,9 @@ import millrace.model.queue_state
 import tests.proofs.exploration.scenarios
 from millrace.engine.clear import remove_orphan
 from millrace.engine.counters import book_endings
+from millrace.engine.dictionaries import Dictionaries
 from millrace.engine.status import MessageStatus
+from millrace.model.dictionary import Dictionary, StoredDictionary
 from millrace.model.message import Body, Draft, Entry, Message, MessageLocation, Place
 from millrace.model.queue_state import CounterDelta, QueueState
 from millrace.stores.interface import APPLIED, Applied, Refused, WriteResult
@@ -47,6 +49,24 @@ def _ack_without_token(patch: pytest.MonkeyPatch) -> None:
         return APPLIED
 
     patch.setattr(MemoryStore, "_fenced", unfenced)
+
+
+def _packed_after_its_last_use(patch: pytest.MonkeyPatch) -> None:
+    def to_pack(self: Dictionaries, tenant: str, queue: str, name: str) -> Dictionary:
+        return self.to_unpack(tenant, queue, name)
+
+    patch.setattr(Dictionaries, "to_pack", to_pack)
+
+
+def _new_dictionary_in_the_old_ones_place(patch: pytest.MonkeyPatch) -> None:
+    put_dictionary = MemoryStore.put_dictionary
+
+    def replacing(self: MemoryStore, tenant: str, queue: str, dictionary: StoredDictionary) -> None:
+        for key in [key for key in self.dictionaries if key[:2] == (tenant, queue)]:
+            del self.dictionaries[key]
+        put_dictionary(self, tenant, queue, dictionary)
+
+    patch.setattr(MemoryStore, "put_dictionary", replacing)
 
 
 def _claim_without_version(patch: pytest.MonkeyPatch) -> None:
@@ -644,6 +664,16 @@ MUTANTS: dict[str, Mutant] = {
         "the number of places",
         "two places under takeover and failure",
         _a_place_too_many,
+    ),
+    "packed after its last use": Mutant(
+        "the end of a dictionary's use",
+        "two reviews of a dictionary in traffic",
+        _packed_after_its_last_use,
+    ),
+    "a new dictionary takes the old one's place": Mutant(
+        "a dictionary is kept while anything refers to it",
+        "two reviews of a dictionary in traffic",
+        _new_dictionary_in_the_old_ones_place,
     ),
     "probes without looking": Mutant(
         "one probe over all workers",

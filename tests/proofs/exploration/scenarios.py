@@ -19,6 +19,8 @@ from millrace.definitions.model import CatchUp
 from millrace.engine.bodies import Bodies
 from millrace.engine.claim import SILENT_MS, Claim, claim
 from millrace.engine.dead_letters import list_dead_letters, replay
+from millrace.engine.dictionaries import Dictionaries
+from millrace.engine.dictionary_review import publish
 from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
 from millrace.engine.finish import RunFailure, ack, end, follow_up, nack, release, snooze
 from millrace.engine.forget import forget_message
@@ -29,6 +31,7 @@ from millrace.engine.status import status
 from millrace.engine.sweep import IDLE_MS, is_empty, retire, sweep
 from millrace.model.body import INLINE_LIMIT
 from millrace.model.clock import MINUTE
+from millrace.model.dictionary import USE_MS, Dictionary
 from millrace.model.errors import BodyLost, MillraceError
 from millrace.model.message import Draft, Entry, Message
 from millrace.model.queue_spec import Idempotency, Jitter, Ordering, QueueSpec, Retention, RetryPolicy
@@ -48,6 +51,8 @@ READS = ("get_", "list_", "read_")
 LARGE = random.Random(17).randbytes(INLINE_LIMIT + 1)
 #: What is looked for once everything is erased.
 SECRET = b"s3cr3t"
+#: Large enough to be packed.
+PACKED = b"".join(b'{"number":%d,"word":"queue"},' % number for number in range(40))
 _tenants = itertools.count(1)
 
 
@@ -130,6 +135,7 @@ class World:
             for message, outcome in zip(arguments[0], answer, strict=True):
                 if isinstance(outcome, Applied) and self.committed.get(message.id) != message.nonce:
                     assert self._has_entry(message), "a message was committed without its entry"
+                    self._assert_dictionary(message)
                     self.committed[message.id] = message.nonce
                     self.commits[message.id] += 1
                     self.origins[message.origin] += bool(message.origin)
@@ -161,6 +167,13 @@ class World:
             return
         self._assert_fenced(name, arguments, answer)
         self._always()
+
+    def _assert_dictionary(self, message: Message) -> None:
+        """What a body was packed with is there, and will be for as long as anybody may ask for the body."""
+        if message.body.dictionary:
+            kept = self.real.get_dictionary(self.tenant, "Jobs", message.body.dictionary)
+            assert kept is not None, "a body was packed with a dictionary that is not kept"
+            assert message.received_at < kept.until, "a body was packed with a dictionary after its last use"
 
     def _assert_fenced(self, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
         """No write under a claim that is not the newest had any effect."""
@@ -217,7 +230,7 @@ class World:
     def _assert_body(self, held: Claim) -> None:
         """A message that runs has its body, whole."""
         try:
-            body = Bodies(self.blobs).read(held.message)
+            body = Bodies(self.blobs, Dictionaries(self.real, lambda: self.now)).read(held.message)
         except BodyLost as error:
             raise AssertionError(f"a message points to a body that is gone: {error}") from error
         assert not self.bodies or body in self.bodies, "a message has a body that nobody sent"
@@ -268,6 +281,16 @@ class World:
     @staticmethod
     def _check_refusal(problem: str, took_ms: int) -> None:
         assert took_ms > ORPHAN_GRACE_MS or "paused" not in problem, "a sender was refused as too late, and was not"
+
+    def reviewer(self, content: bytes) -> Callable[[], None]:
+        """A sweep that found a better dictionary."""
+        queue = self.queue()
+
+        def work() -> None:
+            with suppress(MillraceError):
+                publish(queue, queue.state(fresh=True), Dictionary(content))
+
+        return work
 
     def worker(self, name: str, *, fails: bool = False, limit: int = 1, keeps: bool = True) -> Callable[[], None]:
         queue = self.queue()
@@ -612,6 +635,18 @@ def _large_window_over(world: World) -> list[tuple[str, Callable[[], None]]]:
     ]
 
 
+def _reviewed(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """Two reviews at once, while bodies are packed and read; and weeks pass, so that a dictionary's use is over."""
+    world.bodies = {PACKED}
+    return [
+        ("review A", world.reviewer(b"one" + PACKED[:400])),
+        ("review B", world.reviewer(b"two" + PACKED[:300])),
+        ("sender", world.sender(None, 3, body=PACKED)),
+        ("worker", world.worker("w", limit=2)),
+        ("weeks", world.time(USE_MS)),
+    ]
+
+
 def _retried_window_over(world: World) -> list[tuple[str, Callable[[], None]]]:
     """A retry moves the entry while a repeat of its key looks for it, long after the window."""
     world.sender("k")()
@@ -849,6 +884,7 @@ SCENARIOS: dict[str, Scenario] = {
     "a large message sent again after its window": _scenario(
         _large_window_over, idempotency=Idempotency(window_seconds=1)
     ),
+    "two reviews of a dictionary in traffic": _scenario(_reviewed, retention=Retention(max_age_seconds=60 * 86_400)),
     "a key sent again after its window": _scenario(_window_over, idempotency=Idempotency(window_seconds=1)),
     "a retry during a repeat after the window": _scenario(
         _retried_window_over, idempotency=Idempotency(window_seconds=1)

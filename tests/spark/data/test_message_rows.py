@@ -6,8 +6,11 @@ import pyarrow as pa
 import pytest
 
 from millrace.engine.status import MessageStatus
-from millrace.model.errors import BodyLost
+from millrace.model.body import pack
+from millrace.model.dictionary import Dictionary
+from millrace.model.errors import BodyLost, InvalidField
 from millrace.model.message import Body
+from millrace.spark.data.exports import KnownDictionary
 from millrace.spark.data.facts import FACTS, fact_of_item
 from millrace.spark.data.lives import Life, Views
 from millrace.spark.data.message_rows import LIFE, Deriving, _derive, life_row, pack_lives, read_message_body
@@ -53,3 +56,12 @@ def test_only_the_queue_that_is_asked_for() -> None:
     for queue, count in (("Jobs", 1), ("Other", 0), (None, 1)):
         (found,) = _derive(Deriving(Views(), None, "acme", queue), [batch])
         assert found.num_rows == count
+
+
+def test_a_dictionary_that_nobody_has_is_named_and_its_bodies_are_not_lost() -> None:
+    shared, data = Dictionary(b"the same as ever, "), b"the same as ever, " * 40
+    message = samples.message(body=pack(data, shared))
+    known = KnownDictionary(message.tenant, message.queue, shared.stored(NOON))
+    assert read_message_body(Deriving(Views(), None, dictionaries=(known,)), message) == data
+    with pytest.raises(InvalidField, match=shared.name):
+        read_message_body(Deriving(Views(), None), message)

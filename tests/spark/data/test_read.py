@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from millrace.engine.dictionary_review import publish
 from millrace.model.audit import AuditEvent
+from millrace.model.dictionary import Dictionary
 from millrace.model.errors import InvalidField
+from millrace.spark.data.exports import ROOT, find_exports
 from millrace.spark.data.read import read
 from millrace.stores.dynamodb.audit import DynamoAuditLog
 from tests.spark.data.world import World
@@ -131,3 +134,30 @@ def test_what_does_not_fit_together_is_refused(spark: Any, world: World) -> None
         read(spark)
     with pytest.raises(InvalidField, match="no manifest-summary"):
         read(spark, connection=world.connection, export=str(world.folder))
+
+
+@pytest.mark.parametrize("where", ["table", "export", "export alone", "changes alone"])
+def test_bodies_packed_with_a_dictionary_are_read_back(spark: Any, world: World, where: str) -> None:
+    """By the table's dictionary, or by the export's own where there is nothing else."""
+    queue = world.queue()
+    assert publish(queue, queue.state(fresh=True), Dictionary(b'{"words":"the same as ever","number":'))
+    words = b'{"words":"the same as ever","number":1}' * 40
+    sent = world.send(words)
+    assert queue.store.get_messages([sent.id])[sent.id].body.dictionary
+    for _ in range(queue.spec.delivery.max_attempts):
+        world.take()
+        world.fail()
+        world.forward(3_700)
+    world.send(words + b"2")
+    options: dict[str, Any] = {"now": world.clock.now, "segments": 2, "tenant": "acme"}
+    if where != "table":
+        options["export"] = world.export_changes() if where == "changes alone" else world.export_full()
+    if where.endswith("alone"):
+        exports = [one for one in find_exports(spark, options["export"]) if one.table == world.names.queue]
+        options["export"] = [f"{options['export']}/{ROOT}{one.name}" for one in exports]
+        found = by_id(read(spark, **options))
+    else:
+        found = by_id(read(spark, connection=world.connection, **options))
+        (dead,) = read(spark, "dead_letters", connection=world.connection, **options).collect()
+        assert bytes(dead["body"]) == world.bodies()[dead["message_id"]]
+    assert {id_: bytes(row["body"]) for id_, row in found.items()} == world.bodies()

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from pynamodb.models import Model
 
+from millrace.model.dictionary import Dictionary
 from millrace.model.message import Body
 from millrace.model.queue_samples import QueueSample
 from millrace.model.queue_state import BreakerState, Slot
-from millrace.stores.dynamodb import counters, dead_letters, items, queue_samples, tables
+from millrace.stores.dynamodb import counters, dead_letters, dictionaries, items, queue_samples, tables
 from tests.stores.samples import Samples, claimed
 
 SAMPLES = Samples("tenant")
@@ -33,6 +34,8 @@ SPELLED: dict[type[Model], dict[str, str]] = {
     tables.ResultItem: both(items.result_item(SAMPLES.result("m"))),
     tables.SlotItem: both(counters.slot_item("t", "q", Slot(1, "token", 2))),
     tables.SweepPositionItem: both(counters.sweep_position_item("sweep", "t#q")),
+    tables.DictionaryItem: both(dictionaries.dictionary_item("t", "q", Dictionary(b"shared").stored(1))),
+    tables.BodySampleItem: both(dictionaries.body_sample_item("t", "q", ["a"], 1)),
     tables.SampleItem: both(
         {
             name: value
@@ -81,8 +84,12 @@ def test_queue_state_is_read_from_the_attributes_of_its_model() -> None:
     """Every attribute of the model comes back as a field of its own; the rest are counters and circuit breakers."""
     named = {a.attr_name: a.attr_type for a in tables.QueueStateItem.get_attributes().values()}.items()
     item = {name: {kind: str(number)} for number, (name, kind) in enumerate(sorted(named)) if name not in ("pk", "sk")}
+    item[counters.DICTIONARY] = {"S": counters.dictionary_text("", 4_711)}
     state = counters.queue_state_of(item, "t", "q")
-    found = [getattr(state, field.name) for field in fields(state) if field.name not in ("tenant", "queue", "listed")]
+    assert state.reviewed_at == 4_711
+    del item[counters.DICTIONARY]
+    apart = ("tenant", "queue", "listed", "dictionary", "reviewed_at")
+    found = [getattr(state, field.name) for field in fields(state) if field.name not in apart]
     plain = [",".join(value) if isinstance(value, tuple) else str(value) for value in found]
     assert state.listed is bool(item.pop(counters.LISTED))
     assert sorted(value for value in plain if value != "{}") == sorted(next(iter(v.values())) for v in item.values())

@@ -20,9 +20,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from millrace.model.dictionary import StoredDictionary
 from millrace.model.errors import InvalidField
-from millrace.spark.data.facts import FACTS, MICROS, read_lines
+from millrace.spark.data.facts import FACTS, MICROS, read_item, read_lines
 from millrace.spark.files import glob, read_bytes
+from millrace.stores.dynamodb.dictionaries import DICTIONARIES, stored_dictionary_of
+from millrace.stores.dynamodb.items import Item
 
 SUMMARY, FILES = "manifest-summary.json", "manifest-files.json"
 #: Where exports lie below a path: the path is one, or holds some (its prefix, or the folder `AWSDynamoDB`).
@@ -94,6 +97,38 @@ def export_facts(spark: SparkSession, exports: Iterable[Export]) -> DataFrame:
     if not frames:
         return spark.createDataFrame([], FACTS.ddl)
     return reduce(DataFrame.unionByName, frames).mapInArrow(read_lines, FACTS.ddl)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDictionary:
+    """A queue's dictionary, as an export holds it."""
+
+    tenant: str
+    queue: str
+    stored: StoredDictionary
+
+
+def exported_dictionaries(spark: SparkSession, exports: Iterable[Export]) -> tuple[KnownDictionary, ...]:
+    """Every dictionary that these exports hold. Reads all of their lines, and parses few."""
+    frames = [_lines(spark, export).select("value") for export in exports if export.files]
+    if not frames:
+        return ()
+    lines = reduce(DataFrame.unionByName, frames).where(F.col("value").contains(f'"{DICTIONARIES}'))
+    images = [image for row in lines.collect() if (image := _image(json.loads(row["value"]))) is not None]
+    found = {known for image in images if (known := _dictionary_of(read_item(image))) is not None}
+    return tuple(sorted(found, key=lambda known: (known.tenant, known.queue, known.stored.name, known.stored.until)))
+
+
+def _image(line: dict[str, Any]) -> dict[str, Any] | None:
+    return line.get("Item") or line.get("NewImage")
+
+
+def _dictionary_of(item: Item) -> KnownDictionary | None:
+    pk = item["pk"]["S"]
+    if not pk.startswith(DICTIONARIES) or "data" not in item:
+        return None
+    tenant, queue = pk.removeprefix(DICTIONARIES).split("#")
+    return KnownDictionary(tenant, queue, stored_dictionary_of(item))
 
 
 def _lines(spark: SparkSession, export: Export) -> DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +12,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from millrace.engine.bodies import Bodies
-from millrace.model.errors import BodyLost
+from millrace.engine.dictionaries import Dictionaries
+from millrace.model.clock import system_clock
+from millrace.model.dictionary import StoredDictionary
+from millrace.model.errors import BodyLost, DictionaryLost, InvalidField
 from millrace.model.message import Message
 from millrace.spark.connection import TableConnection, connect
+from millrace.spark.data.exports import KnownDictionary
 from millrace.spark.data.facts import FACTS, FactKind, fact_of_row
 from millrace.spark.data.lives import Kept, Life, Lives, Views, fingerprint_of, lives_of, written_facts
 
@@ -57,6 +61,7 @@ class Deriving:
     queue: str | None = None
     bodies: bool = True
     received: tuple[int, int] = (0, 2**62)  #: from, before (milliseconds)
+    dictionaries: tuple[KnownDictionary, ...] = ()  #: what bodies are packed with, where there is no connection
 
     def wants(self, message: Message) -> bool:
         of_queue = self.tenant in (None, message.tenant) and self.queue in (None, message.queue)
@@ -107,9 +112,34 @@ def _lives(deriving: Deriving, given: dict[str, Any]) -> Lives:
 
 
 def read_message_body(deriving: Deriving, message: Message) -> bytes:
-    """A body, from its item or from S3. Raises BodyLost, or StoreUnavailable so that the task is tried again."""
-    bodies = connect(deriving.connection).runtime.bodies if deriving.connection else Bodies(_NoBlobs())
-    return bodies.read(message)
+    """A body, from its item or from S3. Raises BodyLost, or StoreUnavailable so that the task is tried again.
+
+    Raises InvalidField for one whose dictionary is neither in the exports nor to be asked for: it is not lost.
+    """
+    if deriving.connection:
+        return connect(deriving.connection).runtime.bodies.read(message)
+    try:
+        return _offline_bodies(deriving.dictionaries).read(message)
+    except DictionaryLost as error:
+        allowed = "the deployment's tables, or exports that hold it (a full one does)"
+        raise InvalidField(
+            "connection", f"is missing, and the exports do not hold what is needed: {error}", allowed
+        ) from error
+
+
+@lru_cache(maxsize=4)
+def _offline_bodies(dictionaries: tuple[KnownDictionary, ...]) -> Bodies:
+    return Bodies(_NoBlobs(), Dictionaries(_Exported(dictionaries), system_clock))
+
+
+class _Exported:
+    """Dictionaries as exports hold them."""
+
+    def __init__(self, dictionaries: tuple[KnownDictionary, ...]) -> None:
+        self._known = {(one.tenant, one.queue, one.stored.name): one.stored for one in dictionaries}
+
+    def get_dictionary(self, tenant: str, queue: str, name: str) -> StoredDictionary | None:
+        return self._known.get((tenant, queue, name))
 
 
 class _NoBlobs:

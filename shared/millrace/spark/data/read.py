@@ -18,7 +18,13 @@ from millrace.model.audit import AuditEvent
 from millrace.model.clock import system_clock
 from millrace.model.errors import InvalidField
 from millrace.spark.connection import TableConnection
-from millrace.spark.data.exports import Export, export_facts, find_exports
+from millrace.spark.data.exports import (
+    Export,
+    KnownDictionary,
+    export_facts,
+    exported_dictionaries,
+    find_exports,
+)
 from millrace.spark.data.facts import FACTS, MICROS, FactKind, fact_of_row
 from millrace.spark.data.lives import Views
 from millrace.spark.data.message_rows import (
@@ -48,6 +54,7 @@ class QueueFacts:
     facts: DataFrame
     views: Views
     dead_letters_from: int = 0  #: what was last seen of a dead letter before this (microseconds) is gone
+    dictionaries: tuple[KnownDictionary, ...] = ()  #: what exports hold, where they are all that there is
 
 
 def read(
@@ -77,7 +84,7 @@ def read(
     units_per_s  read units a second of the scan; segments: its parts; now: its time (milliseconds)
     received_…   only messages (and dead letters of messages) that came in this time (milliseconds)
     Raises InvalidField for what does not fit together. Nothing is read before somebody asks for rows, except for
-    manifests and the sample.
+    manifests, the sample and, of exports without a connection, the dictionaries.
     """
     if what not in KINDS:
         raise InvalidField("what", f"{what!r} is unknown", ", ".join(KINDS))
@@ -104,8 +111,11 @@ class Asked:
     bodies: bool = True
     received: tuple[int, int] = (0, 2**62)
 
-    def deriving(self, views: Views, *, bodies: bool) -> Deriving:
-        return Deriving(views, self.connection, self.tenant, self.queue, self.bodies and bodies, self.received)
+    def deriving(self, known: QueueFacts, *, bodies: bool) -> Deriving:
+        wanted = self.bodies and bodies
+        return Deriving(
+            known.views, self.connection, self.tenant, self.queue, wanted, self.received, known.dictionaries
+        )
 
 
 def exported_facts(spark: SparkSession, exports: Sequence[Export], connection: TableConnection | None) -> QueueFacts:
@@ -116,7 +126,9 @@ def exported_facts(spark: SparkSession, exports: Sequence[Export], connection: T
     if strange := sorted(tables - allowed):
         raise InvalidField("source", f"an export of table {strange[0]}", " or ".join(sorted(allowed)))
     of_dead = [e.until for e in exports if e.full and e.table != queue_table]
-    return QueueFacts(export_facts(spark, exports), views_of(exports, queue_table), max(of_dead, default=0))
+    dictionaries = () if connection else exported_dictionaries(spark, exports)
+    views = views_of(exports, queue_table)
+    return QueueFacts(export_facts(spark, exports), views, max(of_dead, default=0), dictionaries)
 
 
 def views_of(exports: Sequence[Export], queue_table: str) -> Views:
@@ -136,20 +148,20 @@ def scanned_facts(spark: SparkSession, scan: TableScan) -> QueueFacts:
 
 def messages(asked: Asked, known: QueueFacts, *, bodies: bool = True) -> DataFrame:
     """Every message, with how it stands or ended."""
-    lives = lives_by_id(known.facts, asked.deriving(known.views, bodies=bodies)).where("tenant is not null")
+    lives = lives_by_id(known.facts, asked.deriving(known, bodies=bodies)).where("tenant is not null")
     return _typed(asked, with_times(lives.drop(*INTERNAL)))
 
 
 def attempts(asked: Asked, known: QueueFacts) -> DataFrame:
     """Every run that failed, as far as the message's history holds it."""
-    lives = lives_by_id(known.facts, asked.deriving(known.views, bodies=False)).where("tenant is not null")
+    lives = lives_by_id(known.facts, asked.deriving(known, bodies=False)).where("tenant is not null")
     run = with_times(lives).select("tenant", "queue", "message_id", "key", "status", F.explode("history").alias("run"))
     return run.select("tenant", "queue", "message_id", "key", "status", "run.*")
 
 
 def results(asked: Asked, known: QueueFacts) -> DataFrame:
     """What finished messages gave, where results are kept."""
-    lives = lives_by_id(known.facts, asked.deriving(known.views, bodies=False)).where("result is not null")
+    lives = lives_by_id(known.facts, asked.deriving(known, bodies=False)).where("result is not null")
     return with_times(lives).select(
         "tenant", "queue", "message_id", "idempotency_key", "correlation_id", "received_at", "ended_at", "result"
     )
@@ -159,7 +171,7 @@ def dead_letters(asked: Asked, known: QueueFacts) -> DataFrame:
     """Every dead letter, whole."""
     newest = _newest(known.facts.where(F.col("kind") == FactKind.DEAD_LETTER.value))
     there = newest.where(~F.col("gone") & (F.col("at") >= known.dead_letters_from))
-    deriving = asked.deriving(known.views, bodies=True)
+    deriving = asked.deriving(known, bodies=True)
     rows = there.mapInArrow(partial(_dead_letter_rows, deriving), LIFE_DDL)
     return _typed(asked, with_times(rows.drop(*INTERNAL, "status", "result")))
 

@@ -21,6 +21,8 @@ LISTED = "listed"
 SWEEP = "SWEEP"
 #: An open circuit breaker is an attribute of the queue's state, named by this and its target.
 BREAKER = "open "
+#: When the queue's dictionary was reviewed, and its name.
+DICTIONARY = "dict"
 
 
 def _of_minutes(minutes: tuple[int, ...]) -> list[str]:
@@ -121,6 +123,11 @@ class Counters:
             return self._changed(seen, as_seen, removes=[name])
         return self._changed(seen, as_seen, sets={name: value_of(breaker_text(breaker))})
 
+    def set_dictionary(self, seen: QueueState, name: str, now: int) -> bool:
+        before = dictionary_text(seen.dictionary, seen.reviewed_at)
+        as_seen = equal(DICTIONARY, before) if seen.reviewed_at else missing(DICTIONARY)
+        return self._changed(seen, as_seen, sets={DICTIONARY: value_of(dictionary_text(name, now))})
+
     def take_slot(self, tenant: str, queue: str, slot: Slot, now: int) -> bool:
         ran_out = at_most("until", now)
         free = (ran_out | holds_token(slot.token)).or_absent()
@@ -192,6 +199,7 @@ def queue_state_of(item: Mapping[str, Any], tenant: str, queue: str) -> QueueSta
     for name, value in item.items():
         if name[0] in counted and name[1:].isdigit():
             counted[name[0]][int(name[1:])] = int(value["N"])
+    reviewed_at, _, dictionary = text_in(item, DICTIONARY).partition("/")
     return QueueState(
         tenant,
         queue,
@@ -218,11 +226,17 @@ def queue_state_of(item: Mapping[str, Any], tenant: str, queue: str) -> QueueSta
             if name.startswith(BREAKER)
         },
         listed=LISTED in item,
+        dictionary=dictionary,
+        reviewed_at=int(reviewed_at or 0),
     )
 
 
 def breaker_text(breaker: BreakerState) -> str:
     return f"{breaker.until}/{breaker.level}/{breaker.since}"
+
+
+def dictionary_text(name: str, reviewed_at: int) -> str:
+    return f"{reviewed_at}/{name}"
 
 
 def slots_pk(tenant: str, queue: str) -> str:

@@ -140,9 +140,10 @@ def message_attributes(message: Message) -> Item:
     }
     if body.blob:
         item["blob"] = {"S": body.blob}
-        item["digest"] = {"B": body.digest}
     else:
         item["body"] = {"B": body.data}
+    if body.digest:
+        item["digest"] = {"B": body.digest}
     if message.headers:
         item["headers"] = {"M": {name: {"S": value} for name, value in message.headers.items()}}
     optional = {

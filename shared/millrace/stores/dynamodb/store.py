@@ -8,6 +8,7 @@ from millrace.model.clock import Clock, system_clock
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.counters import Counters
 from millrace.stores.dynamodb.dead_letters import DeadLetters
+from millrace.stores.dynamodb.dictionaries import DictionaryItems
 from millrace.stores.dynamodb.entries import Entries
 from millrace.stores.dynamodb.erasures import Erasures
 from millrace.stores.dynamodb.messages import Messages
@@ -32,6 +33,7 @@ class DynamoStore(
     OrderNumbers,
     Registry,
     QueueSamples,
+    DictionaryItems,
     WebhookProblems,
     DeadLetters,
 ):

@@ -118,6 +118,7 @@ class QueueStateItem(_Keyed):
     moved = NumberAttribute(null=True)
     recent = UnicodeAttribute(null=True)
     listed = NumberAttribute(null=True)
+    dict = UnicodeAttribute(null=True)
 
 
 class OrderNumbersItem(_Keyed):
@@ -147,6 +148,21 @@ class SweepPositionItem(_Keyed):
 class SampleItem(_Keyed):
     """An hour of a queue's samples; each is an attribute named by its five minutes, `s00` to `s11`."""
 
+    ttl = TTLAttribute()
+
+
+class DictionaryItem(_Keyed):
+    """What bodies of a queue are packed with."""
+
+    data = BinaryAttribute(legacy_encoding=False)
+    until = NumberAttribute()
+    ttl = TTLAttribute()
+
+
+class BodySampleItem(_Keyed):
+    """Messages that a queue's next dictionary is made from."""
+
+    ids = UnicodeAttribute()
     ttl = TTLAttribute()
 
 

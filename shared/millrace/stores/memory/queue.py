@@ -44,6 +44,7 @@ from millrace.stores.interface import (
     WritesRefused,
 )
 from millrace.stores.memory.app_tables import AppTables
+from millrace.stores.memory.dictionaries import MemoryDictionaries
 
 #: DynamoDB knows a transaction by its request token for so long.
 REQUEST_TOKEN_MS = 10 * MINUTE
@@ -75,10 +76,11 @@ def _added(counts: Any, key: int, count: int) -> dict[int, int]:
     return total
 
 
-class MemoryStore:
+class MemoryStore(MemoryDictionaries):
     """Both tables as dictionaries behind one lock."""
 
     def __init__(self, clock: Clock = system_clock) -> None:
+        super().__init__()
         self._lock = threading.RLock()
         self._clock = clock
         self.request_tokens: dict[str, int] = {}  #: of transactions that happened, with when they are forgotten
@@ -470,6 +472,14 @@ class MemoryStore:
                 return False
             breakers = {name: kept for name, kept in state.breakers.items() if name != target}
             self._keep(replace(state, breakers={**breakers, target: breaker} if breaker else breakers), ())
+            return True
+
+    def set_dictionary(self, seen: QueueState, name: str, now: int) -> bool:
+        with self._lock:
+            state = self.get_queue_state(seen.tenant, seen.queue)
+            if (state.dictionary, state.reviewed_at) != (seen.dictionary, seen.reviewed_at):
+                return False
+            self._keep(replace(state, dictionary=name, reviewed_at=now), ())
             return True
 
     def take_slot(self, tenant: str, queue: str, slot: Slot, now: int) -> bool:
