@@ -73,7 +73,7 @@ lock: | $(UV)  ## write every lock again; versions stay as they are (ARGS=--upgr
 	$(COMPILE) pyproject.toml -o requirements.txt
 	$(COMPILE) --all-extras pyproject.toml -o $(LOCKS)/dev.txt
 	$(COMPILE) --all-extras pyproject.toml --override $(LOCKS)/spark4.in -o $(LOCKS)/spark4.txt
-	$(COMPILE) --extra setup pyproject.toml -o $(LOCKS)/run.txt
+	$(COMPILE) --extra setup --extra prometheus pyproject.toml -o $(LOCKS)/run.txt
 	$(COMPILE) $(LOCKS)/checkov.in -o $(LOCKS)/checkov.txt
 	$(COMPILE) $(LOCKS)/clients.in -o $(LOCKS)/clients.txt
 	$(COMPILE) $(LOCKS)/engines.in -o $(LOCKS)/engines.txt

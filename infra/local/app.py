@@ -27,6 +27,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from infra.local.dynamodb import CREDENTIALS
 from infra.local.gateway import Binding, Gateway
 from infra.local.lambda_runtime import InvokeApi, LambdaFunction
+from infra.local.metrics import metrics_binding
 from infra.local.places import RESOURCES, Places
 from infra.local.streams import StreamPoller
 from infra.local.template import Template
@@ -62,6 +63,8 @@ class LocalStack:
         self._pool = ThreadPoolExecutor(WAKE_UPS, thread_name_prefix="wake")
         self._sandboxes: list[LambdaFunction] = []
         self._invoke = InvokeApi() if under_lambda else None
+        worker = self.template.functions()["WorkerFunction"]
+        self._metrics = metrics_binding(places.environment(worker, self.template, in_process=True))
         self._functions = self._in_sandboxes(places) if under_lambda else self._in_process(places)
         self._dynamodb_url = places.dynamodb_url
         self.gateway = Gateway(self._bindings(), port=port, hosts=hosts)
@@ -97,7 +100,7 @@ class LocalStack:
                 self._functions[route.authoriser] if route.authoriser else None,
             )
             for route in self.template.routes()
-        ]
+        ] + [self._metrics]
 
     def _wake(self, event: dict[str, Any]) -> None:
         """Wake the worker, once for each queue: here no worker can call another."""

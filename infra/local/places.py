@@ -22,6 +22,7 @@ from millrace.app.registered import command_modules
 from millrace.app.secrets import SECRETS, LocalSecrets, secret_names, write_privately
 from millrace.app.template import own_defaults, own_variables
 from millrace.model.queue_spec import DEFAULT_TENANT
+from millrace.worker.prometheus import has_prometheus
 
 #: Local names of the template's resources.
 RESOURCES = {
@@ -104,6 +105,7 @@ class Places:
         }
         if in_process:
             local |= {"SHARED_PROCESS": "1", "WORKER_FUNCTION": ""}
+            local |= {"PROMETHEUS": "1"} if has_prometheus() else {}
         elif "WORKER_FUNCTION" in given:
             local["WORKER_FUNCTION"] = "WorkerFunction"
         return {**given, **local, **self.overrides}

@@ -19,7 +19,7 @@ from millrace.worker.commands import load_commands
 from millrace.worker.context import RunContext
 from millrace.worker.drainer import InvokeWorker, QueueDrainer, WakeRequest
 from millrace.worker.metrics import emit_metrics, log_drain
-from millrace.worker.middleware import logging_middleware, tracing_middleware
+from millrace.worker.middleware import Middleware, logging_middleware, tracing_middleware
 from millrace.worker.targets.chain import QueueDelivery
 from millrace.worker.targets.request import Deliver, TargetRequest
 from millrace.worker.wakeup import wake_event
@@ -49,6 +49,7 @@ def drainer_from(environment: Mapping[str, str], *, runtime: Runtime | None = No
     TARGET_SECRETS             where the secrets lie that `map_to: http` names: one JSON object, a key a name
     TARGET_FOLLOW_REDIRECTS    "1" to follow them
     TARGET_ALLOW_LOOPBACK      "1" in development only
+    PROMETHEUS                 "1" to count runs for `/metrics` of this process (extra `prometheus`)
     OTEL_…                     OpenTelemetry's own: an exporter that they name gets a span for each run
     AWS_LAMBDA_FUNCTION_MEMORY_SIZE   MB of the process (512): what large bodies may take at once
     LOG_HISTORY                "1" to record what happens to messages
@@ -61,7 +62,7 @@ def drainer_from(environment: Mapping[str, str], *, runtime: Runtime | None = No
         definitions,
         deliveries_from(environment, definitions),
         WorkerSettings(concurrency=int(environment.get("WORKER_CONCURRENCY", "10"))),
-        middleware=(logging_middleware, tracing_middleware),
+        middleware=_middleware(environment),
         default_tenant=settings.default_tenant,
         invoke_worker=_invoke_worker(environment.get("WORKER_FUNCTION", "")),
         emit=(emit_metrics, log_drain, lambda _queue, _result: tracing.flush()),
@@ -102,6 +103,14 @@ def _lambda() -> Deliver:
     from millrace.worker.targets.lambda_function import LambdaDelivery
 
     return LambdaDelivery(lambda_client(MAX_INVOCATION_S))
+
+
+def _middleware(environment: Mapping[str, str]) -> tuple[Middleware, ...]:
+    if environment.get("PROMETHEUS") != "1":
+        return (logging_middleware, tracing_middleware)
+    from millrace.worker.prometheus import run_metrics
+
+    return (logging_middleware, tracing_middleware, run_metrics().middleware)
 
 
 def _invoke_worker(function: str) -> InvokeWorker | None:

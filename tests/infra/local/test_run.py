@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import CliRunner
 
@@ -54,6 +55,10 @@ def test_a_webhook_is_worked_off_and_survives_a_restart(start: Start, options: t
     stack.wait_for("Ctrl-C")
 
     assert stack.get("/admin/queues")[0] == 200
+    metrics = httpx.get(f"{stack.url}/metrics")
+    assert (metrics.status_code, "millrace_store_up 1.0" in metrics.text) == (200, True)
+    counted = 'millrace_runs_total{outcome="succeeded",queue="WebhookIngress"} 1.0' in metrics.text
+    assert counted is not bool(options), "runs are counted where they run"
     run_the_readmes_commands(stack)
     run_without_settings(stack)
     noise = "".join(random.Random(7).choices(string.printable, k=100_000))
