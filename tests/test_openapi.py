@@ -30,7 +30,7 @@ def operations() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_the_checked_in_document_is_current_and_small() -> None:
     assert CHECKED_IN.read_text() == written(document()), "run `millrace openapi -o infra/openapi.json`"
-    assert len(json.dumps(document())) < 125_000  # as it is served
+    assert len(json.dumps(document())) < 135_000  # as it is served
 
 
 def test_each_route_exists_once() -> None:

@@ -97,7 +97,9 @@ def test_every_answer_fits_its_schema(call: Caller, service: AdminService) -> No
     bury(service.queue(call.tenant, "Jobs"), 1)
     dead_letter = call.ok("GET", "/admin/queues/Jobs/dead-letters")["dead_letters"][0]
     job = call.ok("POST", "/admin/queues/Jobs/jobs", {"kind": "replay"})
+    erasure = call.ok("POST", "/admin/erasures", {"key": "k", "dry_run": True})
     names = {
+        "/admin/erasures/{job_id}": f"/admin/erasures/{erasure['job_id']}",
         "{message_id}": dead_letter["message_id"],
         "{dead_letter_id}": dead_letter["id"],
         "{job_id}": job["job_id"],

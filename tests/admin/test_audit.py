@@ -75,11 +75,15 @@ def test_every_change_is_audited(call: Caller, service: AdminService) -> None:
         "start_job",
         "cancel_job",
         "resume_job",
+        "start_erasure",
+        "cancel_erasure",
+        "resume_erasure",
     }
     for route in changes:
         path = route.path.replace("{queue}", "Jobs").replace("{dead_letter_id}", "1800000000000.m1")
         path = path.replace("{message_id}", "m1").replace("{job_id}", "j1")
-        call(route.method, path, {"kind": "replay"} if route.name == "start_job" else None)
+        bodies = {"start_job": {"kind": "replay"}, "start_erasure": {"key": "k", "dry_run": True}}
+        call(route.method, path, bodies.get(route.name))
     assert {event["action"] for event in call.ok("GET", "/admin/audit")["events"]} == {route.name for route in changes}
 
 

@@ -77,6 +77,8 @@ class Samples:
             source="webhook:GitHub",
             origin="earlier",
             run="run-1",
+            key="customer/7",
+            project="billing",
         )
         return replace(message, **changes)  # type: ignore[arg-type]
 

@@ -90,7 +90,7 @@ def test_document_and_dead_letter_of_any_bytes(store: Store, samples: Samples) -
         assert store.put_workflow_state(held, document, NOON) == APPLIED
         assert store.get_records(held.id).workflow_state == document
     attempt = samples.attempt(error=UNICODE + "\n\t\x00", owner=UNICODE, error_type="")
-    message = samples.message(held, body=Body(EVERY_BYTE, size=256), headers={"x-text": UNICODE})
+    message = samples.message(held, body=Body(EVERY_BYTE, size=256), headers={"x-text": UNICODE}, key="", project="")
     dead_letter = samples.dead_letter(message, error=UNICODE, key="", project="", labels=(), history=(attempt,))
     assert store.bury_entry(held, samples.buried(dead_letter), dead_letter) == APPLIED
     assert store.get_dead_letter(samples.tenant, samples.queue, dead_letter.sk) == dead_letter

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from millrace.admin.service import AdminService
 from millrace.http.fields import Kind, Text, Time, rfc3339
@@ -24,12 +25,15 @@ LAST_TIME = 9_999_999_999_999
 log = logging.getLogger(__name__)
 
 
-def audited(route: Route[AdminService]) -> Route[AdminService]:
-    """The route with an audit event around it. Where the event cannot be written, nothing is changed."""
+def audited(route: Route[AdminService], told: Callable[[Any], Any] = lambda body: body) -> Route[AdminService]:
+    """The route with an audit event around it. Where the event cannot be written, nothing is changed.
+
+    `told` says what of the request's body the event may tell.
+    """
     handle = route.handle
 
     def handle_audited(service: AdminService, request: ApiRequest) -> HttpResponse:
-        event = _event(service, request, route.name)
+        event = _event(service, request, route.name, told(request.body))
         service.audit_log.begin(event)
         try:
             response = handle(service, request)
@@ -45,10 +49,10 @@ def audited(route: Route[AdminService]) -> Route[AdminService]:
     return replace(route, handle=handle_audited)
 
 
-def _event(service: AdminService, request: ApiRequest, action: str) -> AuditEvent:
+def _event(service: AdminService, request: ApiRequest, action: str, told: Any) -> AuditEvent:
     now = service.runtime.clock()
     subject = next((value for name, value in request.path.items() if name != "queue"), "")
-    detail = json.dumps(request.body, ensure_ascii=False, separators=(",", ":"), default=str) if request.body else ""
+    detail = json.dumps(told, ensure_ascii=False, separators=(",", ":"), default=str) if told else ""
     return AuditEvent(
         random_token(service.runtime.entropy),
         now,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from millrace.admin.audit import audited
@@ -10,7 +10,7 @@ from millrace.admin.dead_letters import FILTER_RECORD, count_dead_letters, dead_
 from millrace.admin.service import AdminService
 from millrace.engine.inspect import stats
 from millrace.engine.queue import Queue
-from millrace.http.fields import Flag, Record, Text, Whole, rfc3339
+from millrace.http.fields import Flag, Record, Schema, Text, Whole, rfc3339
 from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse
 from millrace.http.routes import Route, RouteReply
@@ -93,15 +93,13 @@ def list_jobs(service: AdminService, request: ApiRequest) -> HttpResponse:
 def show_one_job(service: AdminService, request: ApiRequest) -> HttpResponse:
     """A job's progress."""
     queue = service.queue_of(request)
-    return HttpResponse(
-        200, show_job(_known(service.jobs.get(request.tenant, queue.spec.name, _job_id(request)), request))
-    )
+    return HttpResponse(200, show_job(known_job(service.jobs.get, request, queue.spec.name)))
 
 
 def cancel_job(service: AdminService, request: ApiRequest) -> HttpResponse:
     """Stop a job after the dead letter in hand. One that has ended stays as it is."""
     queue = service.queue_of(request)
-    job = _known(service.jobs.ask_cancel(request.tenant, queue.spec.name, _job_id(request), queue.now()), request)
+    job = known_job(service.jobs.ask_cancel, request, queue.spec.name, queue.now())
     if job.open:
         service.invoke_worker(job)
     return HttpResponse(200, show_job(job))
@@ -110,10 +108,15 @@ def cancel_job(service: AdminService, request: ApiRequest) -> HttpResponse:
 def resume_job(service: AdminService, request: ApiRequest) -> HttpResponse:
     """Let a cancelled or failed job go on from where it stopped. A running one gets a runner at once."""
     queue = service.queue_of(request)
-    job = _known(service.jobs.reopen(request.tenant, queue.spec.name, _job_id(request), queue.now()), request)
+    job = known_job(service.jobs.reopen, request, queue.spec.name, queue.now())
     if job.open:
         service.invoke_worker(job)
     return HttpResponse(200, show_job(job))
+
+
+def known_job(find: Callable[..., AdminJob | None], request: ApiRequest, queue: str, *more: Any) -> AdminJob:
+    """The job that the path names, as `find` gives it. Raises NotFound."""
+    return _known(find(request.tenant, queue, _job_id(request), *more), request)
 
 
 def _job_id(request: ApiRequest) -> str:
@@ -165,9 +168,11 @@ def show_job(job: AdminJob) -> JsonObject:
     }
 
 
+#: Those that are about one queue.
+QUEUE_JOBS = tuple(kind for kind in AdminJobKind if kind is not AdminJobKind.ERASE)
 _JOB_BODY = Record(
     {
-        "kind": Text(words=tuple(AdminJobKind), name="JobKind"),
+        "kind": Text(words=QUEUE_JOBS, name="QueueJobKind"),
         "filter": FILTER_RECORD,
         "rate": Whole(1, int(MAX_RATE), "Dead letters a second; as fast as possible unless given."),
         "again": Flag("Also replay dead letters that were replayed before."),
@@ -177,31 +182,29 @@ _JOB_BODY = Record(
     name="StartJob",
     example={"kind": "replay", "filter": {"error": "no route to host"}, "rate": 20},
 )
-_JOB = record(
-    "Job",
-    {
-        "job_id": text(),
-        "queue": text(),
-        "kind": words("JobKind", AdminJobKind),
-        "state": words("JobState", (*AdminJobState, "cancelling")),
-        "total": number("What it found when it started."),
-        "total_exact": flag(),
-        "done": number("Replayed or purged."),
-        "skipped": number("Replayed before by something else, or held by a worker."),
-        "failed": number(),
-        "failures": list_of(text()),
-        "note": text("What it waits for."),
-        "filter": {"type": "object"},
-        "rate": {"type": ["number", "null"], "description": "Dead letters a second; null for as fast as possible."},
-        "again": flag("Also dead letters that were replayed before."),
-        "created_at": time(),
-        "created_by": text(),
-        "token_id": text(),
-        "updated_at": time(null=True),
-        "finished_at": time(null=True),
-        "correlation_id": text(),
-    },
-)
+JOB_MEMBERS: dict[str, Schema] = {
+    "job_id": text(),
+    "queue": text("Empty for an erasure, which is about all of them."),
+    "kind": words("JobKind", AdminJobKind),
+    "state": words("JobState", (*AdminJobState, "cancelling")),
+    "total": number("What it found when it started."),
+    "total_exact": flag(),
+    "done": number("Replayed or purged."),
+    "skipped": number("Replayed before by something else, or held by a worker."),
+    "failed": number(),
+    "failures": list_of(text()),
+    "note": text("What it waits for."),
+    "filter": {"type": "object"},
+    "rate": {"type": ["number", "null"], "description": "Dead letters a second; null for as fast as possible."},
+    "again": flag("Also dead letters that were replayed before."),
+    "created_at": time(),
+    "created_by": text(),
+    "token_id": text(),
+    "updated_at": time(null=True),
+    "finished_at": time(null=True),
+    "correlation_id": text(),
+}
+_JOB = record("Job", JOB_MEMBERS)
 _JOBS = RouteReply("The newest jobs.", record("Jobs", {"jobs": list_of(_JOB)}))
 _ONE = RouteReply("The job.", _JOB)
 _LIMIT = {"limit": PAGE["limit"]}

@@ -53,6 +53,7 @@ def run_job_slice(
     left_ms: Callable[[], int],
     *,
     sleep: Callable[[float], None] = time.sleep,
+    make: Callable[..., JobRun] | None = None,
 ) -> Slice:
     """Take the job on where it stands and go as far as `left_ms` allows.
 
@@ -65,7 +66,7 @@ def run_job_slice(
     held = jobs.take(wanted, now) if seen else None
     if seen is None or held is None:
         return Slice(seen or job)
-    run = _Run(jobs, queue, held, left_ms, sleep, in_doubt=bool(seen.lease_until))
+    run = (make or JobRun)(jobs, queue, held, left_ms, sleep, in_doubt=bool(seen.lease_until))
     try:
         run.go()
     except Interrupted:
@@ -76,7 +77,7 @@ def run_job_slice(
     return run.give_back()
 
 
-class _Run:
+class JobRun:
     """One runner at work on one job."""
 
     def __init__(
@@ -110,12 +111,15 @@ class _Run:
                 self._stepped(dead_letter.sk)
         self._end(AdminJobState.DONE)
 
+    def _flush(self) -> None:
+        flush(self._queue)
+
     def note(self, text: str) -> None:
         self._job = replace(self._job, note=text[:300])
 
     def give_back(self) -> Slice:
         """Save what was done, and let the next runner take over at once."""
-        flush(self._queue)
+        self._flush()
         saved = None
         if not self._lost:
             saved = self._jobs.save(replace(self._job, lease_until=0, updated_at=self._queue.now()))
@@ -156,19 +160,17 @@ class _Run:
                 self.note("The queue is full: waiting for room.")
                 self._wait(full.retry_after * 1000)
             except (InvalidRequest, BodyLost) as error:
-                self._failed(dead_letter, error)
+                self._failed(dead_letter.sk.replace("#", "."), error)
                 return
             else:
                 self.note("")
                 self._count(done=1)
                 return
 
-    def _failed(self, dead_letter: DeadLetter, error: Exception) -> None:
+    def _failed(self, name: str, error: Exception) -> None:
         lines = self._job.failures.splitlines()
         if len(lines) < KEPT_FAILURES:
-            lines.append(
-                f"{dead_letter.sk.replace('#', '.')}: {' '.join(str(error).split())[:200] or type(error).__name__}"
-            )
+            lines.append(f"{name}: {' '.join(str(error).split())[:200] or type(error).__name__}")
         self._job = replace(self._job, failures="\n".join(lines))
         self._count(failed=1)
 
@@ -211,7 +213,7 @@ class _Run:
         if saved is None:
             self._lost = True
             raise Interrupted
-        flush(self._queue)
+        self._flush()
         self._job, self._unsaved, self._saved_at = saved, 0, now
 
     def _check(self) -> None:

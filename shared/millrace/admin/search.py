@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.admin.dead_letters import DEAD_LETTER_ID
-from millrace.admin.service import AdminService
-from millrace.engine.drafts import WEBHOOK, spaced_key
+from millrace.admin.service import AdminService, ids_of_key
 from millrace.engine.inspect import LANES, status_of
 from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, locate
@@ -24,7 +23,6 @@ from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse
 from millrace.http.routes import Route, RouteReply
 from millrace.http.schemas import MESSAGE_ID, STATUS, dead_letter_id, flag, list_of, record, text, time, words
-from millrace.model.ids import keyed_message_id
 from millrace.model.keys import END
 from millrace.model.message import DeadLetter, Entry, Message
 from millrace.model.tokens import Scope
@@ -75,8 +73,7 @@ def search(
 def _in_queue(service: AdminService, queue: Queue, wanted: str) -> tuple[list[dict[str, Any]], bool]:
     """What one queue has, and whether all of its queued and dead messages were looked at."""
     tenant, name, store = queue.tenant, queue.spec.name, queue.store
-    sources = ("", *(f"{WEBHOOK}{webhook.name}" for webhook in service.definitions.webhooks_of(name)))
-    ids = (keyed_message_id(tenant, name, spaced_key(source, wanted)) for source in sources)
+    ids = ids_of_key(service.definitions, tenant, name, wanted)
     keyed = (_by_id(service, tenant, message_id, "idempotency_key") for message_id in ids)
     dead = store.read_dead_letters(tenant, name, "0", LAST_SORT_KEY, LOOKED_AT_DEAD, newest_first=True)
     pages = list(_pages(queue))

@@ -5,22 +5,37 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+from millrace.admin.run_erase import EraseRun, ErasureReach
 from millrace.admin.run_job import Slice, run_job_slice
 from millrace.definitions import Definitions
-from millrace.engine.queue import Runtime
+from millrace.engine.drafts import WEBHOOK, spaced_key
+from millrace.engine.filtered import id_when_filtered
+from millrace.engine.queue import Queue, Runtime
 from millrace.http.service import ApiService
-from millrace.model.admin_jobs import AdminJob, AdminJobs
+from millrace.model.admin_jobs import AdminJob, AdminJobKind, AdminJobs
 from millrace.model.audit import YEAR_SECONDS, AuditEvent, AuditLog
 from millrace.model.errors import StoreUnavailable, UnknownQueue
-from millrace.model.ids import random_token
-from millrace.model.queue_spec import DEFAULT_TENANT
+from millrace.model.ids import keyed_message_id, random_token
+from millrace.model.queue_spec import DEFAULT_TENANT, QueueSpec
 
 log = logging.getLogger(__name__)
 
 
 #: Starts another runner of a job; the call may be lost, since the schedule finds open jobs too.
 InvokeWorker = Callable[[AdminJob], None]
+
+
+#: Stands for the queue of a job that is about all of them.
+NO_QUEUE = "Erasure"
+
+
+def ids_of_key(definitions: Definitions, tenant: str, queue: str, key: str) -> list[str]:
+    """The ids that messages of an idempotency key have: everybody's, each webhook's, those that a filter left out."""
+    sources = ("", *(f"{WEBHOOK}{webhook.name}" for webhook in definitions.webhooks_of(queue)))
+    ids = [keyed_message_id(tenant, queue, spaced_key(source, key)) for source in sources]
+    return [*ids, *(id_when_filtered(tenant, queue, one) for one in ids)]
 
 
 def nobody(_job: AdminJob) -> None:
@@ -47,11 +62,31 @@ class AdminService(ApiService):
 
     def run_job(self, job: AdminJob, left_ms: Callable[[], int]) -> Slice:
         """One slice of a job; its end is an audit event of whoever started it."""
-        ran = run_job_slice(self.jobs, self.queue(job.tenant, job.queue), job, left_ms)
+        if job.kind is AdminJobKind.ERASE:
+            ran = self._run_erasure(job, left_ms)
+        else:
+            ran = run_job_slice(self.jobs, self.queue(job.tenant, job.queue), job, left_ms)
         self.runtime.credits.give_back()
         if ran.ended:
             self._note_end(ran.job)
         return ran
+
+    def _run_erasure(self, job: AdminJob, left_ms: Callable[[], int]) -> Slice:
+        """Over all queues of a tenant, those too that are defined no more and still have messages."""
+
+        def queue(name: str) -> Queue:
+            defined = name in self.definitions.queues
+            return self.queue(job.tenant, name) if defined else self.runtime.queue(job.tenant, QueueSpec(name))
+
+        def ids(name: str, key: str) -> list[str]:
+            return ids_of_key(self.definitions, job.tenant, name, key)
+
+        def make(*given: Any, **more: Any) -> EraseRun:
+            run = EraseRun(*given, **more)
+            run.reach = ErasureReach(queue, tuple(self.definitions.queues), ids, self.audit_log)
+            return run
+
+        return run_job_slice(self.jobs, queue(NO_QUEUE), job, left_ms, make=make)
 
     def run_open_jobs(self, left_ms: Callable[[], int]) -> list[AdminJob]:
         """Go on with every job that has no runner: what the schedule does each minute."""

@@ -11,6 +11,7 @@ from millrace.cli.bulk import bulk_command
 from millrace.cli.dead_letters import dlq
 from millrace.cli.definitions import compile_command, explain_command, format_command
 from millrace.cli.doctor import doctor_command
+from millrace.cli.erase import erase_command
 from millrace.cli.history import check_history_command
 from millrace.cli.items import items_group
 from millrace.cli.openapi import openapi_command
@@ -59,6 +60,7 @@ for command in (
     *messages.COMMANDS,
     *queues.COMMANDS,
     *operate.COMMANDS,
+    erase_command,
     work_command,
     dlq,
     tokens,

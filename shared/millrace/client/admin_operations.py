@@ -151,6 +151,41 @@ def resume_job(side: Side, queue: str, job_id: str) -> Steps[Mapping[str, Any]]:
     return found
 
 
+def who_am_i(side: Side) -> Steps[Mapping[str, Any]]:
+    """The token's own name, scopes, tenants and queues, and whose queues are meant."""
+    found: Mapping[str, Any] = yield from call(side, "GET", "/admin/whoami")
+    return found
+
+
+def start_erasure(
+    side: Side, selection: Mapping[str, Any], *, confirm: str = "", dry_run: bool = False
+) -> Steps[Mapping[str, Any]]:
+    """Forget all that a selection names: one of `key`, `project`, `message_id`, `idempotency_key`, `everything`; a
+    `queue` narrows it. `confirm` is the tenant's name, unless it is a dry run.
+    """
+    asked = {**selection, "dry_run": True} if dry_run else {**selection, "confirm": confirm}
+    found: Mapping[str, Any] = yield from call(side, "POST", "/admin/erasures", asked, headers=request_key())
+    return found
+
+
+def erasures(side: Side, *, limit: int = 50) -> Steps[list[Mapping[str, Any]]]:
+    """The erasures of the last 30 days, newest first."""
+    found = yield from call(side, "GET", "/admin/erasures", query={"limit": str(limit)})
+    return list(found["erasures"])
+
+
+def erasure(side: Side, job_id: str) -> Steps[Mapping[str, Any]]:
+    """An erasure's progress."""
+    found: Mapping[str, Any] = yield from call(side, "GET", f"/admin/erasures/{job_id}")
+    return found
+
+
+def change_erasure(side: Side, job_id: str, change: str) -> Steps[Mapping[str, Any]]:
+    """`cancel` it after the message in hand, or `resume` it from where it was."""
+    found: Mapping[str, Any] = yield from call(side, "POST", f"/admin/erasures/{job_id}/{change}")
+    return found
+
+
 def audit_events(side: Side, query: Mapping[str, str | None] | None = None) -> Steps[Page[Mapping[str, Any]]]:
     """A page of the audit log, newest first; by `since`, `before`, `queue`, `action`, `token_id`, `outcome`."""
     found = yield from call(side, "GET", "/admin/audit", query=_given(query))

@@ -50,6 +50,11 @@ class Calls:
     job = BoundCall(admin_operations.job)
     cancel_job = BoundCall(admin_operations.cancel_job)
     resume_job = BoundCall(admin_operations.resume_job)
+    who_am_i = BoundCall(admin_operations.who_am_i)
+    start_erasure = BoundCall(admin_operations.start_erasure)
+    erasures = BoundCall(admin_operations.erasures)
+    erasure = BoundCall(admin_operations.erasure)
+    change_erasure = BoundCall(admin_operations.change_erasure)
     audit_events = BoundCall(admin_operations.audit_events)
 
 

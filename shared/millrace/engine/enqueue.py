@@ -203,6 +203,8 @@ def entry_and_message(queue: Queue, item: Checked, body: Body, order: str, now: 
         source=draft.source,
         origin=draft.origin,
         run=draft.run,
+        key=draft.key,
+        project=item.project,
     )
     return entry, message
 

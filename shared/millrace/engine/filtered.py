@@ -56,7 +56,12 @@ def filtered_id(queue: Queue, checked: Checked) -> str:
     It is apart from the one that the idempotency key would give: a later message of the same key that does pass the
     filter must find its place free.
     """
-    return keyed_message_id(queue.tenant, queue.spec.name, f"{RESERVED}filtered{RESERVED}{checked.id}")
+    return id_when_filtered(queue.tenant, queue.spec.name, checked.id)
+
+
+def id_when_filtered(tenant: str, queue: str, message_id: str) -> str:
+    """The same, of the id that the message would have had."""
+    return keyed_message_id(tenant, queue, f"{RESERVED}filtered{RESERVED}{message_id}")
 
 
 def filtered_message(queue: Queue, checked: Checked, now: int) -> Message:
@@ -78,4 +83,6 @@ def filtered_message(queue: Queue, checked: Checked, now: int) -> Message:
         idempotency_key=draft.idempotency_key or "",
         source=draft.source,
         run=draft.run,
+        key=draft.key,
+        project=checked.project,
     )

@@ -30,6 +30,7 @@ class AdminJobKind(StrEnum):
 
     REPLAY = "replay"  #: enqueue dead letters again
     PURGE_DEAD_LETTERS = "purge_dead_letters"  #: forget dead letters for good
+    ERASE = "erase"  #: forget all that belongs to somebody, wherever it is
     PURGE_QUEUE = "purge_queue"  #: take every message that nobody holds out of the queue for good
 
 
@@ -58,6 +59,8 @@ class AdminJob:
     only: DeadLetterFilter = EVERY_DEAD_LETTER
     rate: float = 0.0  #: dead letters a second; 0 for as fast as it goes
     again: bool = False  #: also dead letters that something else has replayed before
+    selects: str = ""  #: what an erasure is about, as JSON; once it is done, without naming it
+    dry_run: bool = False  #: an erasure that only counts
     total: int = 0  #: what the count at its start found
     total_exact: bool = True  #: false when there was too much to count
     state: AdminJobState = AdminJobState.RUNNING

@@ -50,6 +50,9 @@ class AuditLog(Protocol):
     def end(self, event: AuditEvent) -> bool:
         """Write its outcome, where none is there yet: whether this was the first."""
 
+    def redact(self, event: AuditEvent) -> None:
+        """Write its `detail` and `subject` anew, where it is there: they named somebody who is to be forgotten."""
+
     def read(self, tenant: str, after: str, before: str, limit: int) -> Page[AuditEvent]:
         """Events with `after` < sk < `before`, newest first."""
 

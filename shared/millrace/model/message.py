@@ -112,6 +112,8 @@ class Message:
     source: str = ""
     origin: str = ""
     run: str = ""
+    key: str = ""  #: as its entry has it: when that is gone, this tells whose it was
+    project: str = ""
 
     @property
     def erased(self) -> bool:

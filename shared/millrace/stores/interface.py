@@ -103,6 +103,16 @@ class TooLate:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageOwner:
+    """Whose a message is: all that a scan tells of it."""
+
+    id: str
+    queue: str
+    key: str = ""
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Erasure:
     """All that is written when a message is erased."""
 
@@ -217,6 +227,12 @@ class Store(Protocol):
 
     def get_entries(self, places: Sequence[Place]) -> dict[Place, Entry]:
         """The entries that are there."""
+
+    def scan_messages(self, tenant: str, after: str, limit: int) -> Page[MessageOwner]:
+        """A tenant's messages, in no order, out of so many items of the whole table: for what nothing else leads to.
+
+        What is there from the first page to the last is met once; what comes or goes meanwhile may be.
+        """
 
     # -- counters ----------------------------------------------------------------------------------------------
     def take_credits(self, tenant: str, queue: str, take: CreditRequest) -> QueueState | Full:

@@ -53,6 +53,7 @@ class Cloud:
     tables: TableNames
     needs: set[Need] = field(default_factory=set)
     methods: set[str] = field(default_factory=set)  #: of the adapter, that made a call
+    scanned: set[str] = field(default_factory=set)  #: attributes that a scan asks for
     _objects: dict[str, bytes] = field(default_factory=dict)
 
     @contextmanager
@@ -120,6 +121,10 @@ class Cloud:
                 texts = [value["S"] for value in statement["Parameters"] if "S" in value]
                 partition = next(text for text in texts if PARTITION.match(text))
                 yield self._need(f"PartiQL{found[1].capitalize()}", found[2], partition)
+        elif operation == "Scan":
+            assert arguments["Select"] == "SPECIFIC_ATTRIBUTES", "a scan names what it wants to see"
+            self.scanned |= set(arguments["ExpressionAttributeNames"].values())
+            yield Need("dynamodb:Scan", "QueueTable")
         elif operation == "Query":
             yield self._need(operation, arguments["TableName"], arguments["ExpressionAttributeValues"][":pk"]["S"])
         else:

@@ -13,12 +13,12 @@ from typing import Any
 from unittest.mock import patch
 
 from millrace import Context, command
+from millrace.admin.jobs import QUEUE_JOBS
 from millrace.engine import dictionary_review
 from millrace.engine.claim import claim
 from millrace.engine.dead_letters import replay
 from millrace.engine.enqueue import enqueue
 from millrace.handlers.controls import Unavailable
-from millrace.model.admin_jobs import AdminJobKind
 from millrace.model.clock import system_clock
 from millrace.model.message import Draft
 from millrace.model.queue_state import BreakerState, Slot
@@ -273,6 +273,7 @@ def exercise_admin(exercise: Exercise, handler: Handler) -> None:
     _exercise_replays(exercise, call)
     _exercise_replay_in_order(exercise, call)
     _exercise_jobs(exercise, handler, call)
+    _exercise_erasures(exercise, handler, call)
     call("GET", "/console")
 
 
@@ -307,10 +308,26 @@ def _exercise_replay_in_order(exercise: Exercise, call: Call) -> None:
     call("POST", f"/admin/queues/Sorted/dead-letters/{dead_letter}/replay")
 
 
+def _exercise_erasures(exercise: Exercise, handler: Handler, call: Call) -> None:
+    """A key that an event of the audit log names; then all of the tenant: cancelled, resumed, run to its end."""
+    exercise.put("Pulled", 1, LARGE)
+    call("POST", f"{ADMIN}/dry-run", {"filter": {"key": "somebody"}})
+    call("POST", f"{ADMIN}/jobs", {"kind": "replay", "filter": {"key": "somebody"}})
+    for selection in ({"key": "somebody"}, {"everything": True}):
+        job = call("POST", "/admin/erasures", {**selection, "confirm": exercise.tenant})["job_id"]
+        event = {"job": {"tenant": exercise.tenant, "queue": "", "id": job}}
+        call("POST", f"/admin/erasures/{job}/cancel")
+        exercise.call(handler, event)
+        call("POST", f"/admin/erasures/{job}/resume")
+        exercise.call(handler, event)
+        assert call("GET", f"/admin/erasures/{job}")["state"] == "done"
+    call("GET", "/admin/erasures")
+
+
 def _exercise_jobs(exercise: Exercise, handler: Handler, call: Call) -> None:
     """Each kind: cancelled, resumed, run to its end; one whose runner died is found by the schedule."""
     base = f"{ADMIN}/jobs"
-    for kind in AdminJobKind:
+    for kind in QUEUE_JOBS:
         exercise.bury("Pulled", 1, LARGE)
         job = call("POST", base, {"kind": kind, "confirm": "Pulled"})["job_id"]
         event = {"job": {"tenant": exercise.tenant, "queue": "Pulled", "id": job}}

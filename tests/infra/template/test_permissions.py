@@ -23,6 +23,7 @@ from millrace.engine.queue import Runtime
 from millrace.openapi import V1_ROUTES
 from millrace.stores.dynamodb.admin_jobs import DynamoAdminJobs
 from millrace.stores.dynamodb.client import TableNames, dynamodb_client
+from millrace.stores.dynamodb.scans import SCANNED
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.dynamodb.tokens import DynamoTokens
@@ -190,6 +191,25 @@ def test_tokens_and_the_key_of_claims_are_denied_to_the_others(name: str, exerci
     ((test, keys),) = denied["Condition"].items()
     assert test == "ForAnyValue:StringEquals"
     assert set(keys["dynamodb:LeadingKeys"]) == SECRETS
+
+
+def test_a_scan_sees_nothing_of_tokens_and_the_key_of_claims(
+    exercised: dict[str, Exercise],
+) -> None:
+    """It has no leading key to deny: it may name some attributes and no others, which hold nothing secret."""
+    (scan,) = (found for found in statements("AdminRole") if "dynamodb:Scan" in listed(found["Action"]))
+    condition = scan["Condition"]
+    assert condition["StringEquals"] == {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"}
+    seen = set(condition["ForAllValues:StringEquals"]["dynamodb:Attributes"])
+    assert seen == exercised["Admin"].cloud.scanned == set(SCANNED)
+    store = exercised["Admin"].runtime.store
+    assert isinstance(store, DynamoStore)
+    for partition in SECRETS:
+        items = store._calls.query_all(TABLES.queue, partition)
+        assert items, f"the play made something secret in {partition}"
+        assert all(seen & set(item) == {"pk", "sk"} for item in items)
+    others = [name for name in NAMES if name != "Admin"]
+    assert not any("dynamodb:Scan" in listed(found["Action"]) for name in others for found in statements(f"{name}Role"))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -185,6 +185,29 @@ class SimulatedDynamoDB:
             answer["LastEvaluatedKey"] = {"pk": items[-1]["pk"], "sk": items[-1]["sk"]}
         return answer
 
+    def scan(self, **request: Any) -> dict[str, Any]:
+        """All of a table, by its keys; filtered by what must be equal, and charged for all that was looked at."""
+        rest = self._begin("scan", self._latency.read)
+        table, start, names = (
+            request["TableName"],
+            request.get("ExclusiveStartKey"),
+            request["ExpressionAttributeNames"],
+        )
+        after = (start["pk"]["S"], start["sk"]["S"]) if start else ("", "")
+        found = [
+            item for (name, _), part in sorted(self._partitions.items()) if name == table for item in part.values()
+        ]
+        left = [item for item in found if (item["pk"]["S"], item["sk"]["S"]) > after]
+        page = left[: request["Limit"]]
+        wanted = [test.split(" = ") for test in request["FilterExpression"].split(" AND ")]
+        values = request["ExpressionAttributeValues"]
+        kept = [item for item in page if all(item.get(names[name]) == values[value] for name, value in wanted)]
+        self._charge_read((table, "", ""), sum(map(size, page)))
+        self._end(rest)
+        seen = [{name: item[name] for name in names.values() if name in item} for item in kept]
+        last = {"LastEvaluatedKey": {"pk": page[-1]["pk"], "sk": page[-1]["sk"]}} if len(left) > len(page) else {}
+        return {"Items": seen, "Count": len(seen), **last}
+
     def _in_range(self, table: str, pk: str, request: Any) -> Iterator[Item]:
         partition = self._partitions.get((table, pk))
         if not partition:

@@ -97,6 +97,11 @@ ROWS: dict[str, Row] = {
     "show_job": THING,
     "cancel_job": THING,
     "resume_job": THING,
+    "start_erasure": Row(202, 202, {"key": "k", "dry_run": True}),
+    "list_erasures": LOOK,
+    "show_erasure": Row(stranger=404, path={"job_id": "{erasure_id}"}),
+    "cancel_erasure": Row(stranger=404, path={"job_id": "{erasure_id}"}),
+    "resume_erasure": Row(stranger=404, path={"job_id": "{erasure_id}"}),
     "list_audit_events": LOOK,
     "list_webhooks": LOOK,
 }

@@ -122,6 +122,8 @@ class Deployment:
         started = self.ask(
             "POST", "/admin/queues/Jobs/jobs", authorization=self.token(RIGHT), body=b'{"kind": "replay"}'
         )
+        asked = b'{"key": "k", "dry_run": true}'
+        erasure = self.ask("POST", "/admin/erasures", authorization=self.token(RIGHT), body=asked)
         return {
             "queue": "Jobs",
             "message_id": message_id,
@@ -129,6 +131,7 @@ class Deployment:
             "dead_letter_id": dead_letter.sk.replace("#", "."),
             "claim": self.pull.handles.write(queue, held.entry, held.lost),
             "job_id": json.loads(started.body)["job_id"],
+            "erasure_id": json.loads(erasure.body)["job_id"],
         }
 
 

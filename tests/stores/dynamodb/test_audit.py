@@ -68,3 +68,11 @@ def test_pages_go_from_the_newest_to_the_oldest(audit_log: DynamoAuditLog) -> No
     assert first.next is not None
     second = audit_log.read("t", "", first.next, 2)
     assert ([event.id for event in second.items], second.next) == (["e0"], None)
+
+
+def test_an_event_can_be_kept_without_what_it_named(audit_log: DynamoAuditLog) -> None:
+    audit_log.begin(EVENT)
+    audit_log.redact(replace(EVENT, detail="(erased)", subject="", outcome="forged"))
+    assert listed(audit_log) == [replace(EVENT, detail="(erased)", subject="")], "nothing else of it changes"
+    audit_log.redact(replace(EVENT, id="unknown"))
+    assert len(listed(audit_log)) == 1

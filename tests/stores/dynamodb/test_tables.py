@@ -65,7 +65,16 @@ def test_optional_attributes_are_those_that_may_be_missing(model: type[Model]) -
     always: Set[str]
     optional = {attribute.attr_name for attribute in model.get_attributes().values() if attribute.null}
     bare = replace(
-        INLINE, body=Body(b""), headers={}, correlation_id="", idempotency_key="", source="", origin="", run=""
+        INLINE,
+        body=Body(b""),
+        headers={},
+        correlation_id="",
+        idempotency_key="",
+        source="",
+        origin="",
+        run="",
+        key="",
+        project="",
     )
     in_blob = replace(bare, body=Body(blob="blob", digest=b"d"))
     if model is tables.MessageItem:

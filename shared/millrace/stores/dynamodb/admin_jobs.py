@@ -26,6 +26,7 @@ PROGRESS = (
     "state",
     "position",
     "in_hand",
+    "selects",
     "done",
     "skipped",
     "failed",

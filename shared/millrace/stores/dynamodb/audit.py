@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from millrace.model.audit import STARTED, AuditEvent
 from millrace.model.cursor import Page
-from millrace.stores.dynamodb.conditions import ABSENT, equal, value_of
+from millrace.stores.dynamodb.conditions import ABSENT, PRESENT, equal, value_of
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
 from millrace.stores.dynamodb.writes import put, update
 
@@ -43,6 +44,12 @@ class DynamoAuditLog:
         except ConditionFailed as refusal:
             return refusal.after_no_answer
         return True
+
+    def redact(self, event: AuditEvent) -> None:
+        sets = {name: value_of(getattr(event, name)) for name in ("detail", "subject")}
+        with suppress(ConditionFailed):  # its time is over
+            write = update(self._table, _key(event.tenant, event.sk), PRESENT, sets=sets)
+            self._calls.send("update_item", **write.request())
 
     def read(self, tenant: str, after: str, before: str, limit: int) -> Page[AuditEvent]:
         pk = f"AUDIT#{tenant}"

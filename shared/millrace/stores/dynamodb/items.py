@@ -153,6 +153,8 @@ def message_attributes(message: Message) -> Item:
         "source": message.source,
         "origin": message.origin,
         "run": message.run,
+        "key": message.key,
+        "project": message.project,
     }
     item.update((name, {"S": value}) for name, value in optional.items() if value)
     return item
@@ -184,6 +186,8 @@ def message_of(item: Mapping[str, Any], message_id: str, ttl: str = "ttl") -> Me
         source=text_in(item, "source"),
         origin=text_in(item, "origin"),
         run=text_in(item, "run"),
+        key=text_in(item, "key"),
+        project=text_in(item, "project"),
     )
 
 

@@ -16,6 +16,7 @@ from millrace.stores.dynamodb.order_numbers import OrderNumbers
 from millrace.stores.dynamodb.queue_samples import QueueSamples
 from millrace.stores.dynamodb.registry import Registry
 from millrace.stores.dynamodb.retrying_client import RetryingClient
+from millrace.stores.dynamodb.scans import MessageScan
 from millrace.stores.dynamodb.transactions import AppTransactions
 from millrace.stores.dynamodb.webhook_problems import WebhookProblems
 
@@ -28,6 +29,7 @@ class DynamoStore(
     Entries,
     Messages,
     Erasures,
+    MessageScan,
     AppTransactions,
     Counters,
     OrderNumbers,

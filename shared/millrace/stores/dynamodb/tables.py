@@ -62,6 +62,8 @@ class _MessageAttributes(_Keyed):
     source = UnicodeAttribute(null=True)
     origin = UnicodeAttribute(null=True)
     run = UnicodeAttribute(null=True)
+    key = UnicodeAttribute(null=True)
+    project = UnicodeAttribute(null=True)
     ttl = TTLAttribute()
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 PARTITION = "TOKENS"
 CLAIM_KEY = "CLAIM_KEY"
+#: Its attribute: none that a role may scan for (`scans.SCANNED`).
+SEALING = "sealing"
 #: How long an expired token is still listed.
 KEEP_SECONDS = 30 * 86_400
 
@@ -58,14 +60,14 @@ class DynamoTokens:
         key = {"pk": {"S": CLAIM_KEY}, "sk": {"S": "K"}}
         kept = self._calls.get_item(self._table, key)
         if kept:
-            return bytes(kept["key"]["B"])
-        write = put(self._table, {**key, "key": {"B": proposed}}, ABSENT)
+            return bytes(kept[SEALING]["B"])
+        write = put(self._table, {**key, SEALING: {"B": proposed}}, ABSENT)
         try:
             self._calls.send("put_item", **write.request())
         except ConditionFailed as refusal:
             if refusal.item is None:
                 raise
-            return bytes(refusal.item["key"]["B"])
+            return bytes(refusal.item[SEALING]["B"])
         return proposed
 
 

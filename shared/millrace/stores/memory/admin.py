@@ -109,6 +109,13 @@ class MemoryAuditLog:
             self._events[event.tenant, event.sk] = ended
             return True
 
+    def redact(self, event: AuditEvent) -> None:
+        with self._lock:
+            current = self._events.get((event.tenant, event.sk))
+            if current is not None:
+                changed = replace(current, detail=event.detail, subject=event.subject)
+                self._events[event.tenant, event.sk] = changed
+
     def read(self, tenant: str, after: str, before: str, limit: int) -> Page[AuditEvent]:
         with self._lock:
             found = [event for (owner, sk), event in self._events.items() if owner == tenant and after < sk < before]

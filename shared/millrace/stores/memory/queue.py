@@ -35,6 +35,7 @@ from millrace.stores.interface import (
     EndStep,
     Erasure,
     Full,
+    MessageOwner,
     Refused,
     StepRefused,
     TooLate,
@@ -364,6 +365,13 @@ class MemoryStore(MemoryDictionaries):
     def get_entries(self, places: Sequence[Place]) -> dict[Place, Entry]:
         with self._lock:
             return {place: self.entries[place] for place in places if place in self.entries}
+
+    def scan_messages(self, tenant: str, after: str, limit: int) -> Page[MessageOwner]:
+        with self._lock:
+            ids = sorted(id_ for id_ in self.messages if id_ > after)
+            found = [self.messages[id_] for id_ in ids[:limit]]
+            owners = [MessageOwner(one.id, one.queue, one.key, one.project) for one in found if one.tenant == tenant]
+            return Page(tuple(owners), ids[limit - 1] if len(ids) > limit else None)
 
     # -- book-keeping -------------------------------------------------------------------------------------------
     def get_queue_state(self, tenant: str, queue: str) -> QueueState:
