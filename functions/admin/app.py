@@ -19,6 +19,7 @@ from millrace.admin.service import AdminService, InvokeWorker, nobody
 from millrace.aws.functions import EventNotSent, LambdaContext, event_sender
 from millrace.aws.runtime import aws_runtime, deployed_definitions
 from millrace.aws.settings import Settings
+from millrace.http.edge import passed, refused
 from millrace.http.request import path_of
 from millrace.http.routes import Api
 from millrace.model.admin_jobs import AdminJob
@@ -48,9 +49,12 @@ def handler(event: Mapping[str, Any], context: LambdaContext | None) -> dict[str
     """Answer a request, or go on with jobs."""
     if "job" in event or "requestContext" not in event:
         return run_jobs(event, context)
-    if path_of(event).startswith("/console"):
-        return pages.serve(event, context)
-    return Api(service(), ROUTES, service().default_tenant).handle(event)
+    seen = passed(event, os.environ.get("EDGE_SECRET", ""))
+    if seen is None:
+        return refused()
+    if path_of(seen).startswith("/console"):
+        return pages.serve(seen, context)
+    return Api(service(), ROUTES, service().default_tenant).handle(seen)
 
 
 def run_jobs(event: Mapping[str, Any], context: LambdaContext | None) -> dict[str, Any]:

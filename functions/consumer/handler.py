@@ -10,6 +10,7 @@ from typing import Any
 
 from millrace.aws.runtime import aws_runtime, deployed_definitions
 from millrace.aws.settings import Settings
+from millrace.http.edge import passed, refused
 from millrace.http.routes import Api
 from millrace.openapi import V1_ROUTES
 from millrace.pull.dispatcher import LONE, SHARED, Dispatcher
@@ -50,4 +51,5 @@ def _made() -> Api[PullService]:
 
 
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
-    return api().handle(event)
+    seen = passed(event, os.environ.get("EDGE_SECRET", ""))
+    return refused() if seen is None else api().handle(seen)

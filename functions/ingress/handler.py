@@ -13,6 +13,7 @@ from functions.ingress.report import report
 from millrace.aws.runtime import aws_runtime, deployed_definitions
 from millrace.aws.secrets import powertools_fetch
 from millrace.aws.settings import Settings
+from millrace.http.edge import passed, refused
 from millrace.model.clock import system_clock
 from millrace.signatures import PublishedKeys, SecretSource
 from millrace.signatures.fetching import https_fetch
@@ -41,7 +42,10 @@ def ingress() -> Ingress:
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """Answer one call."""
-    served = serve(ingress(), event)
+    seen = passed(event, os.environ.get("EDGE_SECRET", ""))
+    if seen is None:
+        return refused()
+    served = serve(ingress(), seen)
     report(served)
     note_problem(ingress(), served)
     return served.response.as_event()

@@ -74,7 +74,7 @@ def test_functions_are_what_the_template_says(stack: Deployment) -> None:
 def test_tables_bucket_logs_and_alarms_are_what_the_template_says(stack: Deployment) -> None:
     table = stack.client("dynamodb").describe_table(TableName=stack.outputs["QueueTableName"])["Table"]
     assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
-    assert table["StreamSpecification"] == {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
+    assert table["StreamSpecification"] == {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
     access = stack.client("s3").get_public_access_block(Bucket=stack.outputs["BodyBucketName"])
     assert set(access["PublicAccessBlockConfiguration"].values()) == {True}
     groups = stack.client("logs").describe_log_groups(logGroupNamePrefix="/millrace/first/")["logGroups"]

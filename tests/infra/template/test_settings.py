@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from millrace.http.edge import EDGE_HEADER
 from millrace.model.uploads import STAGE
 from tests.infra.template.translated import document, listed, resources, settled
 
 TABLES = resources("AWS::DynamoDB::Table")
 GROUPS = resources("AWS::Logs::LogGroup")
 FUNCTIONS = resources("AWS::Lambda::Function")
+EDGE_SECRET: Any = {"Fn::If": ["HasEdge", {"Fn::Sub": "{{resolve:secretsmanager:${EdgeSecret}}}"}, ""]}
 RETAINED = ("QueueTable", "DeadLetterTable", "BodyBucket")
 
 
@@ -76,7 +78,9 @@ def test_no_variable_holds_a_secret(name: str) -> None:
     """One that is called so holds a place in Secrets Manager; nothing else is long enough to be one."""
     for variable, value in FUNCTIONS[name]["Environment"]["Variables"].items():
         written = settled(value)
-        if "SECRET" in variable:
+        if variable == "EDGE_SECRET":  # marks what came through CloudFront; it opens nothing by itself
+            assert value == EDGE_SECRET
+        elif "SECRET" in variable:
             assert written["Fn::Sub"].startswith("secretsmanager:${"), variable
         elif isinstance(written, str):
             assert len(written) < 40, variable
@@ -85,6 +89,7 @@ def test_no_variable_holds_a_secret(name: str) -> None:
 def test_no_update_of_the_stack_can_change_a_secret() -> None:
     """CloudFormation writes a value from SecretString or GenerateSecretString only, and a new secret for a new Name."""
     secrets = resources("AWS::SecretsManager::Secret")
+    secrets.pop("EdgeSecret")  # nobody else holds a copy of it
     assert all(set(written) == {"Name", "Description"} for written in secrets.values())
     assert {name: written["Name"]["Fn::Sub"] for name, written in secrets.items()} == {
         "WebhookSecrets": "${AWS::StackName}/webhooks",
@@ -99,3 +104,40 @@ def test_who_may_call_is_one_source_of_this_stack(kind: str) -> None:
         for statement in statements:
             source = statement.get("SourceArn") or statement["Condition"]["ArnEquals"]["aws:SourceArn"]
             assert re.search(r"\$\{Api\}|SweepSchedule", json.dumps(source)), name
+
+
+def test_what_stands_before_the_api_is_an_option_and_cannot_be_gone_around() -> None:
+    written = document()["Resources"]
+    for name in ("EdgeDistribution", "EdgeSecret"):
+        assert written[name]["Condition"] == "HasEdge"
+    config = written["EdgeDistribution"]["Properties"]["DistributionConfig"]
+    assert config["WebACLId"] == {"Fn::If": ["HasWebAcl", {"Ref": "WebAclArn"}, {"Ref": "AWS::NoValue"}]}
+    (origin,) = config["Origins"]
+    assert origin["DomainName"]["Fn::Sub"].startswith("${Api}.execute-api.")
+    (header,) = origin["OriginCustomHeaders"]
+    assert header["HeaderName"] == EDGE_HEADER
+    assert header["HeaderValue"] == EDGE_SECRET["Fn::If"][1]
+    behind = {resource["Properties"]["IntegrationUri"]["Fn::GetAtt"][0] for resource in written.values()
+              if resource["Type"] == "AWS::ApiGatewayV2::Integration"}  # fmt: skip
+    asking = {name for name, found in FUNCTIONS.items() if "EDGE_SECRET" in found["Environment"]["Variables"]}
+    assert asking == behind, "every function that a route leads to"
+    behaviour = config["DefaultCacheBehavior"]
+    assert behaviour["CachePolicyId"] == "4135ea2d-6df8-44a3-9df3-4b5a84be39ad", "CachingDisabled"
+    assert (behaviour["ViewerProtocolPolicy"], len(behaviour["AllowedMethods"])) == ("https-only", 7)
+
+
+def test_room_is_kept_only_where_it_is_asked_for() -> None:
+    nothing = {"Ref": "AWS::NoValue"}
+    defaults = {name: found.get("Default") for name, found in document()["Parameters"].items()}
+    wanted = {
+        "IsWarm": ("WarmWrites", TABLES["QueueTable"]["WarmThroughput"]),
+        "HasIngressConcurrency": ("IngressConcurrency", FUNCTIONS["IngressFunction"]["ReservedConcurrentExecutions"]),
+        "HasConsumerConcurrency": (
+            "ConsumerConcurrency",
+            FUNCTIONS["ConsumerFunction"]["ReservedConcurrentExecutions"],
+        ),
+    }
+    for condition, (parameter, written) in wanted.items():
+        assert (written["Fn::If"][0], written["Fn::If"][2]) == (condition, nothing)
+        asked = {"Fn::Not": [{"Fn::Equals": [{"Ref": parameter}, 0]}]}
+        assert (document()["Conditions"][condition], defaults[parameter]) == (asked, 0)

@@ -156,7 +156,7 @@ def test_table_is_what_its_model_says(name: str, model: type[MessageItem | DeadL
 
 
 def test_stream_wakes_the_worker_for_new_entries_only() -> None:
-    assert TEMPLATE.resources["QueueTable"]["Properties"]["StreamSpecification"]["StreamViewType"] == "NEW_IMAGE"
+    assert TEMPLATE.resources["QueueTable"]["Properties"]["StreamSpecification"]["StreamViewType"] == "KEYS_ONLY"
     mapping = TEMPLATE.resources["StreamWakeUp"]["Properties"]
     pattern = json.loads(mapping["FilterCriteria"]["Filters"][0]["Pattern"])
     assert pattern["eventName"] == ["INSERT"]

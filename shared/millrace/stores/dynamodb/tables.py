@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from pynamodb.attributes import BinaryAttribute, MapAttribute, NumberAttribute, TTLAttribute, UnicodeAttribute
-from pynamodb.constants import PAY_PER_REQUEST_BILLING_MODE, STREAM_NEW_IMAGE
+from pynamodb.constants import PAY_PER_REQUEST_BILLING_MODE, STREAM_KEYS_ONLY
 from pynamodb.models import Model
 
 from millrace.stores.dynamodb.client import TableNames
@@ -199,7 +199,7 @@ def create_tables(
     where = {"host": endpoint_url, "billing_mode": PAY_PER_REQUEST_BILLING_MODE}
     if region:
         where["region"] = region
-    queue = {"table_name": names.queue, **({"stream_view_type": STREAM_NEW_IMAGE} if stream else {}), **where}
+    queue = {"table_name": names.queue, **({"stream_view_type": STREAM_KEYS_ONLY} if stream else {}), **where}
     dead_letters = {"table_name": names.dead_letters, **where}
     for model, settings in ((MessageItem, queue), (DeadLetterItem, dead_letters)):
         table: Any = type(f"{model.__name__}Table", (model,), {"Meta": type("Meta", (), settings)})
