@@ -75,5 +75,5 @@ def dictionary_of(stored: StoredDictionary) -> Dictionary | None:
 
 
 def dictionary_name(content: bytes) -> str:
-    """120 bits in 20 characters: it is part of every message."""
-    return urlsafe_b64encode(sha256(content).digest()[:15]).decode("ascii")
+    """96 bits in 16 characters: it is part of every message."""
+    return urlsafe_b64encode(sha256(content).digest()[:12]).decode("ascii")

@@ -301,7 +301,10 @@ class Store(Protocol):
         """Keep a dictionary under its name; one that is there already has the same content."""
 
     def set_dictionary(self, seen: QueueState, name: str, now: int) -> bool:
-        """Name the dictionary to pack with (empty for none), where the queue was not reviewed since `seen`."""
+        """Name the dictionary to pack with (empty for none), where the queue was not reviewed since `seen`.
+
+        When it was is kept to the minute.
+        """
 
     def get_body_sample(self, tenant: str, queue: str) -> tuple[str, ...]:
         """Ids of messages that were gathered for the next review."""

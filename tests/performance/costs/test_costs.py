@@ -10,17 +10,20 @@ import pytest
 
 from millrace.engine.bury import fitting, shortened
 from millrace.engine.claim import Claim, claim
+from millrace.engine.dictionary_review import SAMPLE, review_dictionary
 from millrace.engine.enqueue import enqueue, enqueue_all
 from millrace.engine.finish import ack
 from millrace.engine.queue import Queue
+from millrace.model.dictionary import Dictionary
 from millrace.model.message import Attempt, Draft, MessageLocation
 from millrace.model.queue_samples import HOUR, SAMPLE_MS, QueueSample
 from millrace.model.queue_spec import Ordering, QueueSpec
 from millrace.model.queue_state import RECENT_DONE
-from millrace.stores.dynamodb.counters import counter
+from millrace.stores.dynamodb.counters import DICTIONARY, counter, dictionary_text
 from millrace.stores.dynamodb.items import entry_item, location_item, message_item
 from millrace.stores.interface import APPLIED
 from tests.performance.costs import measures
+from tests.performance.costs.corpus import github_drafts
 from tests.performance.costs.measures import BATCH, SMALL, Bench, incompressible
 from tests.performance.costs.meter import units
 from tests.stores.samples import claimed
@@ -291,7 +294,30 @@ def test_the_largest_counters_stay_one_unit() -> None:
     item |= {counter(kind, 30_000_000 + n): {"N": "99999"} for kind in "gae" for n in range(8)}
     item |= {counter("d", 20_000 + n): {"N": "9999"} for n in range(16)}
     item["recent"] = {"S": ",".join(["i" * 32] * RECENT_DONE)}
+    item[DICTIONARY] = {"S": dictionary_text(Dictionary(b"x").name, 9_999_999_999_999)}
     assert item_bytes(item) <= 1024
+
+
+def test_the_review_of_a_dictionary_stays_within_its_bounds(dynamodb_bench: Bench) -> None:
+    """Over every sweep that gathers for it, in a queue that is drained between them; once a week at most."""
+    queue = dynamodb_bench.queue(cached=False)
+    drafts = [replace(draft, idempotency_key=None) for draft in github_drafts()]
+    writes = reads = 0.0
+    reviewed = None
+    for start in range(0, len(drafts), 7):
+        enqueue_all(queue, drafts[start : start + 7])
+        ack(queue, [held.entry for held in claim(queue, owner="worker", limit=7).claims])
+        queue.runtime.credits.give_back()
+        state = replace(queue.state(fresh=True), arrived=SAMPLE)
+        dynamodb_bench.meter.reset()
+        reviewed = review_dictionary(queue, state) or reviewed
+        writes, reads = writes + dynamodb_bench.meter.writes, reads + dynamodb_bench.meter.reads
+        if reviewed:
+            break
+    assert reviewed is not None
+    assert reviewed.after < 0.7 * reviewed.plain
+    assert writes <= 300
+    assert reads <= 1_500
 
 
 def test_counters_of_a_long_day_stay_one_unit(dynamodb_bench: Bench) -> None:

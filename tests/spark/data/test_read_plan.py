@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 from infra.local.dynamodb import REGION
+from millrace.engine.dictionary_review import publish
 from millrace.model.audit import AuditEvent
+from millrace.model.dictionary import Dictionary
 from millrace.model.errors import InvalidField
 from millrace.spark.data.read_plan import ReadPlan
 from millrace.stores.dynamodb.audit import DynamoAuditLog
@@ -118,3 +120,12 @@ def test_exports_need_no_tables(world: World) -> None:
     world.send(b'{"n":1}')
     (row,) = rows_of(ReadPlan.from_options({"export": world.export_full()}))
     assert row["body"] == b'{"n":1}'
+
+
+def test_exports_alone_hold_the_dictionaries_of_their_bodies(world: World) -> None:
+    queue, words = world.queue(), b"the same as ever, " * 40
+    assert publish(queue, queue.state(fresh=True), Dictionary(b"the same as ever, "))
+    sent = world.send(words)
+    assert queue.store.get_messages([sent.id])[sent.id].body.dictionary
+    (row,) = rows_of(ReadPlan.from_options({"export": world.export_full()}))
+    assert row["body"] == words

@@ -114,13 +114,15 @@ def exported_dictionaries(spark: SparkSession, exports: Iterable[Export]) -> tup
     if not frames:
         return ()
     lines = reduce(DataFrame.unionByName, frames).where(F.col("value").contains(f'"{DICTIONARIES}'))
-    images = [image for row in lines.collect() if (image := _image(json.loads(row["value"]))) is not None]
+    return dictionaries_in(row["value"] for row in lines.collect())
+
+
+def dictionaries_in(lines: Iterable[str]) -> tuple[KnownDictionary, ...]:
+    """The dictionaries among the lines of exports, in an order of their own."""
+    spelled = (json.loads(line) for line in lines if f'"{DICTIONARIES}' in line)
+    images = [image for line in spelled if (image := line.get("Item") or line.get("NewImage"))]
     found = {known for image in images if (known := _dictionary_of(read_item(image))) is not None}
     return tuple(sorted(found, key=lambda known: (known.tenant, known.queue, known.stored.name, known.stored.until)))
-
-
-def _image(line: dict[str, Any]) -> dict[str, Any] | None:
-    return line.get("Item") or line.get("NewImage")
 
 
 def _dictionary_of(item: Item) -> KnownDictionary | None:

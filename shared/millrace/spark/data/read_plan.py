@@ -23,7 +23,8 @@ from millrace.definitions.message_type import RecordType
 from millrace.model.clock import system_clock
 from millrace.model.errors import InvalidField, InvalidMessage
 from millrace.spark.connection import TableConnection
-from millrace.spark.data.export_files import ExportFile, find_export_files, task_count
+from millrace.spark.data.export_files import ExportFile, find_export_files, read_text, task_count
+from millrace.spark.data.exports import dictionaries_in
 from millrace.spark.data.lives import Life
 from millrace.spark.data.message_rows import LIFE, TIMES, Deriving, life_row
 from millrace.spark.data.parts import (
@@ -154,6 +155,9 @@ class ReadPlan:
         deriving = replace(self.reading.deriving, views=views_of(found, queue_table))
         of_dead = [export.until for export in found if export.full and export.table != queue_table]
         files = tuple(ExportFile(place, export.until, endpoint) for export in found for place in export.files)
+        if connection is None and deriving.bodies:
+            known = dictionaries_in(line for file in files for line in read_text(file))
+            deriving = replace(deriving, dictionaries=known)
         count = self.segments or task_count(found, endpoint)
         parts: list[Part] = [ExportShare(number, count, files, max(of_dead, default=0)) for number in range(count)]
         return replace(self, reading=replace(self.reading, deriving=deriving)), parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from millrace.model.clock import MINUTE
 from millrace.model.errors import StoreUnavailable
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
 from millrace.stores.dynamodb.client import TableNames
@@ -21,8 +22,8 @@ LISTED = "listed"
 SWEEP = "SWEEP"
 #: An open circuit breaker is an attribute of the queue's state, named by this and its target.
 BREAKER = "open "
-#: When the queue's dictionary was reviewed, and its name.
-DICTIONARY = "dict"
+#: When the queue's dictionary was reviewed (the minute), and its name: short, for the item stays below 1 KB.
+DICTIONARY = "z"
 
 
 def _of_minutes(minutes: tuple[int, ...]) -> list[str]:
@@ -227,7 +228,7 @@ def queue_state_of(item: Mapping[str, Any], tenant: str, queue: str) -> QueueSta
         },
         listed=LISTED in item,
         dictionary=dictionary,
-        reviewed_at=int(reviewed_at or 0),
+        reviewed_at=int(reviewed_at or 0) * MINUTE,
     )
 
 
@@ -236,7 +237,7 @@ def breaker_text(breaker: BreakerState) -> str:
 
 
 def dictionary_text(name: str, reviewed_at: int) -> str:
-    return f"{reviewed_at}/{name}"
+    return f"{reviewed_at // MINUTE}/{name}"
 
 
 def slots_pk(tenant: str, queue: str) -> str:

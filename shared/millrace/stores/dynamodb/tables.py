@@ -120,7 +120,7 @@ class QueueStateItem(_Keyed):
     moved = NumberAttribute(null=True)
     recent = UnicodeAttribute(null=True)
     listed = NumberAttribute(null=True)
-    dict = UnicodeAttribute(null=True)
+    z = UnicodeAttribute(null=True)
 
 
 class OrderNumbersItem(_Keyed):

@@ -487,7 +487,7 @@ class MemoryStore(MemoryDictionaries):
             state = self.get_queue_state(seen.tenant, seen.queue)
             if (state.dictionary, state.reviewed_at) != (seen.dictionary, seen.reviewed_at):
                 return False
-            self._keep(replace(state, dictionary=name, reviewed_at=now), ())
+            self._keep(replace(state, dictionary=name, reviewed_at=now // MINUTE * MINUTE), ())
             return True
 
     def take_slot(self, tenant: str, queue: str, slot: Slot, now: int) -> bool:
