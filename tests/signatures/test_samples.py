@@ -45,6 +45,13 @@ def test_every_provider_has_a_sample_and_every_file_belongs_to_one() -> None:
     assert {path.name for path in FOLDER.iterdir()} == bodies | {f"{name}.sidecar.json" for name in NAMES}
 
 
+def test_more_than_sixty_providers_have_a_row_a_sample_and_a_signer() -> None:
+    signed = {sample.scheme.name for sample in (load_sample(FOLDER, name) for name in NAMES) if sent(sample)}
+    sendable = {name for name in signed & set(PRESETS) if not PRESETS[name].published}
+    assert len(sendable) > 60
+    assert set(PRESETS) - sendable == {name for name, row in PRESETS.items() if row.published}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_sample_is_verified_with_the_headers_of_its_provider(name: str) -> None:
     sample = load_sample(FOLDER, name)

@@ -29,6 +29,8 @@ SHOP = """app Shop {
     map_to: command Order.Ship { number: payload.number }
   }
   webhook Door { queue: Visits  provider: stripe  secret_env: "DOOR_KEY" }
+  webhook Linear { queue: Visits  provider: linear  secret_env: "LINEAR_KEY" }
+  webhook Panda { queue: Visits  provider: pandadoc  secret_env: "PANDA_KEY" }
 }
 """
 HANDLERS = """from millrace import Reject, command
@@ -82,6 +84,14 @@ def test_a_signed_webhook_is_accepted_and_a_repeat_is_the_same_message(shop: App
     assert shop.result(answer.message_id) == {"shipped": 3}
 
 
+@pytest.mark.parametrize("webhook", ["Linear", "Panda"])
+def test_a_time_in_the_body_and_a_proof_in_the_query_are_sent_along(shop: AppUnderTest, webhook: str) -> None:
+    answer = shop.send_webhook(webhook, {"number": 4})
+    assert answer.status in (200, 202)
+    shop.drain()
+    assert shop.result(answer.message_id) == {"shipped": 4}
+
+
 def test_a_failing_message_waits_for_the_clock_and_ends_as_a_dead_letter(shop: AppUnderTest) -> None:
     message_id = shop.enqueue("Orders", {"number": -1})
     shop.drain()
@@ -124,7 +134,8 @@ def test_an_unknown_message_and_a_missing_command_are_said(shop: AppUnderTest) -
         .replace("queue Labels {", "queue Labels2 {")
         .replace("queue Audits", "queue Audits2")
         .replace("queue Visits", "queue Visits2")
-        .replace("webhook Door { queue: Visits", "webhook Door2 { queue: Visits2")
+        .replace("webhook ", "webhook More")
+        .replace("queue: Visits ", "queue: Visits2 ")
     )
     with pytest.raises(NotCompiled, match=r"No module registers Order\.Fly"):
         AppUnderTest(shop.app.root)

@@ -89,6 +89,7 @@ def generic(header: str, **settings: Any) -> Scheme:
         encoding=settings.get("encoding", "plain" if algorithm == "token" else "hex"),
         key=settings.get("key", "text"),
         template=settings.get("template") or ("{timestamp}.{body}" if dated else "{body}"),
+        partial=place is SignaturePlace.BODY and algorithm != "token",
         clock=TimestampFormat(settings.get("timestamp_unit", "seconds")),
         tolerance_seconds=settings.get("tolerance_seconds", DEFAULT_TOLERANCE_SECONDS) if dated else None,
         id_headers=(name,) if name and place is SignaturePlace.HEADER else (),
@@ -122,6 +123,9 @@ def _check_generic(header: str, settings: Mapping[str, Any]) -> None:
         settings.get("key") not in ("base64", "hex") or settings.get("encoding", "hex") not in ("hex", "base64")
     ):
         wrong.append("a public key is given as `key` base64 or hex, its signature as hex or base64")
+    unsigned_body = settings.get("algorithm") == "token" or "{body}" not in (settings.get("template") or "{body}")
+    if settings.get("place") == SignaturePlace.BODY and not unsigned_body:
+        wrong.append("a signature in the body cannot cover the body: give a template of {timestamp} and {id}")
     if not header:
         wrong.append("a header is needed")
     if wrong:

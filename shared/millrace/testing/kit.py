@@ -116,7 +116,7 @@ class AppUnderTest:
     ) -> WebhookAnswer:
         """Post to a webhook, signed as its provider signs. `body` is bytes, or anything that JSON can say."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        url = f"https://hooks.test/hook/{webhook}"
+        url, query = f"https://hooks.test/hook/{webhook}", ""
         given = {"content-type": "application/json", **(headers or {})}
         settings = self.definitions.webhook(webhook).signature_settings
         if settings is not None:
@@ -131,10 +131,11 @@ class AppUnderTest:
                 delivery_id=delivery_id,
             )
             given = {name: request.headers.one(name) for name in request.headers}
+            data, query = request.body, request.query  # some carry a time or the proof there
         event = {
             "version": "2.0",
             "rawPath": f"/hook/{webhook}",
-            "rawQueryString": "",
+            "rawQueryString": query,
             "headers": given,
             "body": base64.b64encode(data).decode(),
             "isBase64Encoded": True,
