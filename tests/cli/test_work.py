@@ -148,6 +148,11 @@ def test_a_command_of_the_app_runs_in_the_shells_loop(terminals: tuple[Terminal,
     found = producer.json("status", "Jobs", good)
     assert (found["status"], found["result"]) == ("done", {"attempt": 1, "given": "good"})
     assert producer.json("status", "Jobs", never)["status"] == "dead"
+    with (tmp_path / "own_commands.py").open("a") as more:
+        more.write("\n\n@command('Thing.List', batch=10)\ndef every(batch):\n    return [len(batch)] * len(batch)\n")
+    sent = [producer.json("enqueue", "Jobs", "1")["message_id"] for _ in range(2)]
+    subprocess.run([*command, "Thing.List"], env=environment, cwd=tmp_path, check=True, timeout=PATIENCE)
+    assert [producer.json("status", "Jobs", one)["result"] for one in sent] == [2, 2]
     unknown = subprocess.run([*command, "Thing.Other"], env=environment, cwd=tmp_path, capture_output=True, check=False)
     assert (unknown.returncode, b"Thing.Other" in unknown.stderr) == (2, True)
     worker.run("work", "Jobs", exit_code=Exit(2))

@@ -13,7 +13,6 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from millrace.cli.connection import ApiConnection, CliError, Exit, remote
 
 if TYPE_CHECKING:
     from millrace.client import Delivery
+    from millrace.handlers.batches import BatchSettings
 
 #: Of a program's standard error, kept with a failed run.
 ERROR_BYTES = 1_000
@@ -282,7 +282,9 @@ def work_command(
         if command is None:
             consumer.handle_delivery(queue, **options)(worker.handle)
         else:
-            consumer.handle(queue, **options)(command)
+            function, batch = command
+            together: dict[str, Any] = {} if batch is None else {"batch": batch.size, "batch_wait_ms": batch.wait_ms}
+            consumer.handle(queue, **options, **together)(function)
         consumer.run(drain=drain, limit=1 if once else None)
         if refusals:
             raise refusals[0]
@@ -292,8 +294,8 @@ def work_command(
         _end(queue, worker.counts)
 
 
-def _app_command(name: str) -> Callable[..., Any]:
-    """A command of the app in this folder, or of what COMMANDS names."""
+def _app_command(name: str) -> tuple[Callable[..., Any], BatchSettings | None]:
+    """A command of the app in this folder, or of what COMMANDS names, and how many messages it takes at once."""
     from millrace.app.registered import command_modules
     from millrace.model.errors import NotFound
     from millrace.worker.commands import load_commands
@@ -302,8 +304,7 @@ def _app_command(name: str) -> Callable[..., Any]:
     modules = command_modules(os.environ)
     try:
         commands = load_commands(modules)
-        function = commands.find(name)
-        return function if commands.batch_of(name) is None else partial(commands.run, name)
+        return commands.find(name), commands.batch_of(name)
     except ImportError as error:
         raise click.UsageError(f"The commands in {', '.join(modules)} cannot be imported: {error}.") from error
     except NotFound as error:

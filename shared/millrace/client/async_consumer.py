@@ -21,16 +21,18 @@ import inspect
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
+from millrace.client.batch_loops import BatchLoops, traced
 from millrace.client.clients import AsyncClient
 from millrace.client.context import PullContext
 from millrace.client.delivery import AsyncDelivery
 from millrace.client.hooks import Hooks, log_fields
-from millrace.client.loops import ConsumerLoops, Loop, Spawn, Wait
+from millrace.client.loops import Loop, Spawn, Wait
+from millrace.handlers.batches import Outcome, call_batch, call_batch_async
 from millrace.handlers.calling import HandlerFunction, call, call_async, is_async
 from millrace.handlers.controls import ExecutionTimeout
 from millrace.handlers.tracing import run_span
@@ -39,7 +41,7 @@ from millrace.model.clock import Chance, Clock, system_chance, system_clock
 T = TypeVar("T")
 
 
-class AsyncConsumer(ConsumerLoops[AsyncDelivery]):
+class AsyncConsumer(BatchLoops[AsyncDelivery]):
     """Runs handlers on the messages of their queues, as tasks of the running event loop."""
 
     def __init__(
@@ -60,6 +62,7 @@ class AsyncConsumer(ConsumerLoops[AsyncDelivery]):
         self._working: set[asyncio.Task[None]] = set()
         self._handlers: dict[int, asyncio.Task[Any]] = {}
         self._abandoned: set[int] = set()
+        self._mates: dict[int, list[AsyncDelivery]] = {}  #: whose handler is called with which others
         #: Not the event loop's own: long handlers there would keep short calls waiting.
         self._pool = ThreadPoolExecutor(concurrency, "millrace-handler")
 
@@ -141,6 +144,25 @@ class AsyncConsumer(ConsumerLoops[AsyncDelivery]):
             return await found if inspect.isawaitable(found) else found
 
     async def _run_handler(self, handler: HandlerFunction, given: Any, job: AsyncDelivery) -> Any:
+        context = self._context(given, job)
+        with run_span(job.message.queue, job.message.headers, log_fields(job)):
+            if is_async(handler):
+                return await self._stoppable(job, call_async(handler, given, context))
+            return await self._in_thread(call, handler, given, context)
+
+    async def _run_batch(self, handler: HandlerFunction, given: Sequence[tuple[Any, AsyncDelivery]]) -> list[Outcome]:
+        items = [(found, self._context(found, job)) for found, job in given]
+        jobs = [job for _, job in given]
+        if not is_async(handler):
+            return traced(given, await self._in_thread(call_batch, handler, items))
+        self._mates.update((id(job), jobs) for job in jobs)
+        try:
+            return traced(given, await self._stoppable(jobs[0], call_batch_async(handler, items)))
+        finally:
+            for job in jobs:
+                self._mates.pop(id(job), None)
+
+    def _context(self, given: Any, job: AsyncDelivery) -> PullContext:
         loop = asyncio.get_running_loop()
 
         def wait_for(found: Any) -> Any:
@@ -149,11 +171,7 @@ class AsyncConsumer(ConsumerLoops[AsyncDelivery]):
         def prolong(seconds: float) -> None:
             loop.call_soon_threadsafe(self._prolong, job, seconds)
 
-        context = PullContext(job, given, wait_for, self._now, prolong)
-        with run_span(job.message.queue, job.message.headers, log_fields(job)):
-            if is_async(handler):
-                return await self._stoppable(job, call_async(handler, given, context))
-            return await self._in_thread(call, handler, given, context)
+        return PullContext(job, given, wait_for, self._now, prolong)
 
     async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         run = partial(contextvars.copy_context().run, function, *args)
@@ -173,6 +191,10 @@ class AsyncConsumer(ConsumerLoops[AsyncDelivery]):
             self._abandoned.discard(id(job))
 
     def _abandon(self, job: AsyncDelivery) -> None:
-        if (task := self._handlers.get(id(job))) is not None:
-            self._abandoned.add(id(job))
+        """Cancel its handler; that of a batch once none of its deliveries counts any more."""
+        jobs = self._mates.get(id(job), [job])
+        if any(id(other) in self._held and id(other) not in self._ending for other in jobs):
+            return
+        if (task := self._handlers.get(id(jobs[0]))) is not None:
+            self._abandoned.add(id(jobs[0]))
             task.cancel()

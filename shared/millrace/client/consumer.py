@@ -18,15 +18,17 @@ import inspect
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from millrace.client.batch_loops import BatchLoops, traced
 from millrace.client.clients import Client
 from millrace.client.context import PullContext
 from millrace.client.delivery import Delivery
 from millrace.client.hooks import Hooks, log_fields
-from millrace.client.loops import Call, ConsumerLoops, Loop, Spawn, Wait
+from millrace.client.loops import Call, Loop, Spawn, Wait
+from millrace.handlers.batches import Outcome, call_batch
 from millrace.handlers.calling import HandlerFunction, call
 from millrace.handlers.tracing import run_span
 from millrace.model.clock import Chance, Clock, system_chance, system_clock
@@ -34,7 +36,7 @@ from millrace.model.clock import Chance, Clock, system_chance, system_clock
 T = TypeVar("T")
 
 
-class Consumer(ConsumerLoops[Delivery]):
+class Consumer(BatchLoops[Delivery]):
     """Runs handlers on the messages of their queues, in threads."""
 
     def __init__(
@@ -123,9 +125,16 @@ class Consumer(ConsumerLoops[Delivery]):
             return asyncio.run(result) if inspect.iscoroutine(result) else result
 
     def _run_handler(self, handler: HandlerFunction, given: Any, job: Delivery) -> Any:
-        context = PullContext(job, given, lambda found: found, self._now, partial(self._prolong, job))
+        context = self._context(given, job)
         with run_span(job.message.queue, job.message.headers, log_fields(job)):
             return call(handler, given, context)
+
+    def _run_batch(self, handler: HandlerFunction, given: Sequence[tuple[Any, Delivery]]) -> list[Outcome]:
+        outcomes = call_batch(handler, [(found, self._context(found, job)) for found, job in given])
+        return traced(given, outcomes)
+
+    def _context(self, given: Any, job: Delivery) -> PullContext:
+        return PullContext(job, given, lambda found: found, self._now, partial(self._prolong, job))
 
     def _prolong(self, job: Delivery, seconds: float) -> None:
         with self._changed:

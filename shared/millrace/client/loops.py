@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from millrace.client.delivery import DeliveryState
 from millrace.client.errors import CallFailed, ClaimLost, RequestRefused
 from millrace.client.hooks import Hooks, log_fields, named
+from millrace.handlers.batches import BatchSettings
 from millrace.handlers.controls import Control, ExecutionTimeout, Reject, Snooze
 from millrace.handlers.results import result_bytes
 from millrace.model.clock import Chance, Clock
@@ -64,11 +65,16 @@ Loop = Generator[Wait | Call | Spawn, Any, T]
 
 
 @dataclass(frozen=True, slots=True)
-class _Subscription:
+class Subscription:
     queue: str
     handler: Callable[..., Any]
     options: dict[str, Any]
     takes_delivery: bool
+    batch: BatchSettings | None = None
+
+    def places(self, messages: int) -> int:
+        """How many handlers so many messages keep busy."""
+        return messages if self.batch is None else min(1, messages)
 
 
 class ConsumerLoops(Generic[D]):
@@ -92,7 +98,7 @@ class ConsumerLoops(Generic[D]):
         self._chance = chance
         self._clock = clock  #: seconds
         self._now = now  #: milliseconds, for people and handlers
-        self._subscriptions: list[_Subscription] = []
+        self._subscriptions: list[Subscription] = []
         self._stopping = False
         self._draining = False
         self._free = concurrency
@@ -113,13 +119,16 @@ class ConsumerLoops(Generic[D]):
         wait_ms: int = WAIT_MS,
         project: str | None = None,
         labels: tuple[str, ...] = (),
+        batch: int | None = None,
+        batch_wait_ms: int = 0,
     ) -> Callable[[Callable[..., T]], Callable[..., T]]:
         """Give a queue its handler: `(input)` or `(input, context)`, a function or a coroutine function, as a command.
 
         Returning acks. Retry, Reject and Snooze say what becomes of the message; anything else that is raised nacks.
+        With `batch` it takes a `Batch` of up to so many messages, for the rest of which the first waits so long.
         """
         options = {"lease_ms": lease_ms, "wait_ms": wait_ms, "project": project, "labels": labels, "with_input": True}
-        return self._register(queue, options, takes_delivery=False)
+        return self._register(queue, options, takes_delivery=False, batch=BatchSettings.of(batch, batch_wait_ms))
 
     def handle_delivery(
         self,
@@ -135,10 +144,12 @@ class ConsumerLoops(Generic[D]):
         options = {"lease_ms": lease_ms, "wait_ms": wait_ms, "project": project, "labels": labels}
         return self._register(queue, {**options, "with_state": with_state}, takes_delivery=True)
 
-    def _register(self, queue: str, options: dict[str, Any], *, takes_delivery: bool) -> Callable[[F], F]:
+    def _register(
+        self, queue: str, options: dict[str, Any], *, takes_delivery: bool, batch: BatchSettings | None = None
+    ) -> Callable[[F], F]:
         def register(handler: F) -> F:
             given = {**options, "owner": self.owner}
-            self._subscriptions.append(_Subscription(queue, handler, given, takes_delivery))
+            self._subscriptions.append(Subscription(queue, handler, given, takes_delivery, batch))
             return handler
 
         return register
@@ -190,33 +201,47 @@ class ConsumerLoops(Generic[D]):
             yield from self._give_back(self.client.release, job, job.message.queue, job.message.claim)
 
     # -- fetching -----------------------------------------------------------------------------------------------
-    def _fetch_loop(self, subscription: _Subscription) -> Loop[None]:
+    def _fetch_loop(self, subscription: Subscription) -> Loop[None]:
         """Claim as much as can be worked on; after a failure wait, longer each time, and go on."""
         failures = 0
         try:
-            while (room := (yield from self._reserve())) > 0:
+            while (room := (yield from self._reserve(subscription))) > 0:
                 ask = partial(self.client.dequeue, subscription.queue, max=room, **subscription.options)
                 try:
                     jobs = yield Call(ask)
                 except (CallFailed, OSError) as error:
                     failures += 1
                     wait_s = self._chance() * min(FIRST_RESTART_S * 2 ** (failures - 1), MAX_RESTART_S)
-                    self._settle(room, [])
+                    self._settle(subscription, room, [])
                     yield from self._hook(self._hooks.fetch_failed, subscription.queue, error, wait_s)
                     yield from self._pause(wait_s)
                     continue
                 failures = 0
-                self._settle(room, jobs)
-                for job in jobs:
-                    yield Spawn(f"work {subscription.queue}", self._work_loop(subscription, job))
+                jobs = yield from self._gathered(subscription, jobs, room)
+                self._settle(subscription, room, jobs)
+                for loop in self._work_on(subscription, jobs):
+                    yield Spawn(f"work {subscription.queue}", loop)
                 if not jobs and (yield from self._found_nothing(subscription)):
                     return
         finally:
             self._fetchers -= 1
             self._notify()
 
-    def _reserve(self) -> Loop[int]:
-        """Wait for a free place and reserve all there are; 0 when there is nothing more to take."""
+    def _gathered(self, _subscription: Subscription, jobs: list[D], _room: int) -> Loop[list[D]]:
+        """What was fetched, and what else is waited for. The messages are held from now on."""
+        yield from ()
+        self._hold(jobs)
+        return jobs
+
+    def _work_on(self, subscription: Subscription, jobs: list[D]) -> Iterable[Loop[None]]:
+        """The loops that work off what was fetched, each in a place of its own."""
+        return [self._work_loop(subscription, job) for job in jobs]
+
+    def _reserve(self, subscription: Subscription) -> Loop[int]:
+        """Wait for a free place and reserve all there are, or one for a batch: for how many messages.
+
+        0 when there is nothing more to take.
+        """
         while not self._stopping and not self._room() and not (self._wanted == 0 and not self._asked):
             yield Wait()
         if self._stopping or not (room := self._room()):
@@ -224,7 +249,10 @@ class ConsumerLoops(Generic[D]):
         if len(self._subscriptions) > 1:
             # Leave places for the other queues while this one waits for messages.
             room = max(1, room // len(self._subscriptions))
-        self._free -= room
+        if subscription.batch is not None:
+            most = subscription.batch.size
+            room = most if self._wanted is None else min(most, self._wanted)
+        self._free -= subscription.places(room)
         self._asked += room
         if self._wanted is not None:
             self._wanted -= room
@@ -234,18 +262,21 @@ class ConsumerLoops(Generic[D]):
     def _room(self) -> int:
         return min(self._free, BATCH, self._free if self._wanted is None else self._wanted)
 
-    def _settle(self, room: int, jobs: list[D]) -> None:
-        """Hold what came, and free the places that nothing came for."""
+    def _settle(self, subscription: Subscription, room: int, jobs: list[D]) -> None:
+        """Free the places that nothing came for."""
         self._asked -= room
-        self._free += room - len(jobs)
+        self._free += subscription.places(room) - subscription.places(len(jobs))
         if self._wanted is not None:
             self._wanted += room - len(jobs)
+        self._notify()
+
+    def _hold(self, jobs: list[D]) -> None:
         for job in jobs:
             self._held[id(job)] = job
             self._beats[id(job)] = self._clock() + job.message.lease_ms / 1000 / BEATS
         self._notify()
 
-    def _found_nothing(self, subscription: _Subscription) -> Loop[bool]:
+    def _found_nothing(self, subscription: Subscription) -> Loop[bool]:
         """Whether that is the end: a drain ends once nothing is ready and nothing is held that could come back."""
         if self._draining and not self._held:
             return True
@@ -261,7 +292,7 @@ class ConsumerLoops(Generic[D]):
             yield Wait(max(end - self._clock(), 0.001))
 
     # -- working ------------------------------------------------------------------------------------------------
-    def _work_loop(self, subscription: _Subscription, job: D) -> Loop[None]:
+    def _work_loop(self, subscription: Subscription, job: D) -> Loop[None]:
         try:
             yield from self._hook(self._hooks.claimed, job)
             if self._stopping:
@@ -269,13 +300,17 @@ class ConsumerLoops(Generic[D]):
             else:
                 yield from self._handle(subscription, job)
         finally:
-            for kept in (self._held, self._beats, self._deadlines):
-                kept.pop(id(job), None)
-            self._ending.discard(id(job))
+            self._drop(job)
             self._free += 1
             self._notify()
 
-    def _handle(self, subscription: _Subscription, job: Any) -> Loop[None]:
+    def _drop(self, job: D) -> None:
+        """A delivery has ended: nothing of it is looked after any more."""
+        for kept in (self._held, self._beats, self._deadlines):
+            kept.pop(id(job), None)
+        self._ending.discard(id(job))
+
+    def _handle(self, subscription: Subscription, job: Any) -> Loop[None]:
         """Run the handler: what returns is acked, what it raises says what becomes of the message."""
         try:
             arguments = yield from self._arguments(subscription, job)
@@ -298,7 +333,7 @@ class ConsumerLoops(Generic[D]):
         if self._own_ending(job):
             yield from self._done(job, result)
 
-    def _arguments(self, subscription: _Subscription, job: Any) -> Loop[tuple[Any, ...]]:
+    def _arguments(self, subscription: Subscription, job: Any) -> Loop[tuple[Any, ...]]:
         if subscription.takes_delivery:
             return subscription.handler, job
         try:
@@ -306,7 +341,8 @@ class ConsumerLoops(Generic[D]):
         except Reject as error:
             return partial(_raise, error), None, job
 
-    def _done(self, job: Any, result: Any) -> Loop[None]:
+    def _done(self, job: Any, result: Any) -> Loop[bool]:
+        """Ack what a handler has done; whether that was taken."""
         try:
             if not job.finished:
                 yield Call(job.ack, (result if result_bytes(result) else None,))
@@ -314,8 +350,9 @@ class ConsumerLoops(Generic[D]):
             raise
         except BaseException as error:  # noqa: BLE001 (told and raised again where it is not ours)
             yield from self._failed(job, error)
-        else:
-            yield from self._hook(self._hooks.done, job)
+            return False
+        yield from self._hook(self._hooks.done, job)
+        return True
 
     def _failed(self, job: Any, error: BaseException) -> Loop[None]:
         """A handler raised, or what it returned could not be acked."""

@@ -65,6 +65,8 @@ class ClaimedMessage:
     state: Any = None
     state_version: int | None = None  #: None unless asked for with `with_state`
     execution_timeout_ms: int = 300_000  #: a run that takes longer has failed
+    max_attempts: int = 1  #: so many runs it has in all
+    ordering: str = "unordered"  #: of its queue
     input: Any = None  #: what a handler is given, where it was asked for and came along
     input_given: bool = False
     input_omitted: bool = False  #: it is too large for the answer: download it
@@ -85,6 +87,8 @@ class ClaimedMessage:
             state=found.get("state"),
             state_version=found.get("state_version"),
             execution_timeout_ms=found["execution_timeout_ms"],
+            max_attempts=found["max_attempts"],
+            ordering=found["ordering"],
             input=found.get("input"),
             input_given="input" in found,
             input_omitted=found.get("input_omitted", False),

@@ -37,10 +37,11 @@ from millrace.http.schemas import (
     show_message,
     text,
     time,
+    words,
 )
 from millrace.model.errors import BodyLost, InvalidRequest, MillraceError, StaleClaim
 from millrace.model.message import DeadLetterReason, Entry, Message, WorkflowState
-from millrace.model.queue_spec import MAX_PRIORITY
+from millrace.model.queue_spec import MAX_PRIORITY, Ordering
 from millrace.model.tokens import Scope
 from millrace.pull.dispatcher import Demand
 from millrace.pull.enqueue import PRIORITY_WORD
@@ -144,6 +145,8 @@ class _Answer:
                 **show_message(held.message),
                 "body_omitted": True,
                 "execution_timeout_ms": int(self._queue.spec.execution_timeout_seconds * 1000),
+                "max_attempts": self._queue.spec.delivery.max_attempts,
+                "ordering": self._queue.spec.ordering.value,
                 **({"input_omitted": True} if self._with_input else {}),
                 **(_state(_document(self._queue, held.message)) if self._with_state else {}),
             }
@@ -248,6 +251,8 @@ _DELIVERY = record(
         **bytes_schemas("body", "The body"),
         "body_omitted": flag("The body is too large for this answer, or was not asked for: download it."),
         "execution_timeout_ms": number("A run that takes longer has failed."),
+        "max_attempts": number("So many runs it has in all."),
+        "ordering": words("Ordering", Ordering),
         "input": {"description": "What a handler is given: the queue's mapping of the message, or the typed message."},
         "input_omitted": flag("The input is too large for this answer: download it."),
         "state": {"description": "Workflow state; null where none was written."},

@@ -126,7 +126,8 @@ class Pipeline:
                 return 0
             if self._batch.size > 1:
                 free = max(0, self.concurrency - self._calls - self.stuck)
-                return min(BATCH, max(0, free * self._batch.size + 2 * ahead - self._buffered()))
+                most = max(BATCH, self._batch.size)
+                return min(most, max(0, free * self._batch.size + 2 * ahead - self._buffered()))
             if self._buffered() > ahead:
                 return 0
             waiting = len(self._buffer) - self._buffered()
