@@ -78,3 +78,8 @@ def test_places_of_a_key_are_said_beside_the_order() -> None:
     assert said["order"] == "as they came within one payload.id, 3 at once"
     assert said["of one key"] == "at most 3 in hand; one that waits for its next try is among them"
     assert "of one key" not in dict(limits(loaded(queue_text("ordering: per_key(payload.id)")).queue("Jobs")))
+
+
+def test_a_queue_without_a_dictionary_says_so() -> None:
+    assert "packing" in dict(limits(loaded(queue_text("dictionary: false")).queue("Jobs")))
+    assert "packing" not in dict(limits(loaded(queue_text("")).queue("Jobs")))

@@ -63,7 +63,7 @@ def test_a_queue_has_the_limits_that_its_definition_states() -> None:
     delivery {{ max_attempts: 9  initial_backoff_ms: 10  max_backoff_ms: 20  backoff: none  dead_letter_queue: Dead }}
     idempotency {{ key: headers["id"]  window_seconds: 30  cache_result: false }}
     lease_seconds: 1.5  execution_timeout_seconds: 20  max_concurrency: 3  rate_limit {{ per_second: 0.5 }}
-    concurrency_per_key: 2  max_body_bytes: 1000  filter: payload.go == true
+    concurrency_per_key: 2  max_body_bytes: 1000  dictionary: false  filter: payload.go == true
     map_to: command Shop.Ship {{ id: payload.id }}
     map_to: http "https://example.com/hook" {{}}
     map_to: lambda "ship-it"
@@ -89,6 +89,7 @@ def test_a_queue_has_the_limits_that_its_definition_states() -> None:
         concurrency_per_key=2,
         rate_per_second=0.5,
         max_body_bytes=1000,
+        dictionary=False,
     )
     assert [target.kind for target in queue.targets] == list(TargetKind)
     assert queue.dead_letter_queue == "Dead"

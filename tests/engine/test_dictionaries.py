@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from millrace.engine.claim import body_of, claim
@@ -68,6 +70,14 @@ def test_each_process_reads_a_dictionary_once(store: CountingStore, clock: Clock
     for held in claim(worker, owner="w", limit=10).claims:
         assert body_of(worker, held) == BODY
     assert store.reads == 2
+
+
+def test_a_queue_that_wants_none_packs_each_body_by_itself(store: CountingStore, clock: Clock) -> None:
+    queue = process(store, clock)
+    publish(queue, queue.state(), FIRST)
+    without = queue.runtime.queue("t", replace(queue.spec, dictionary=False))
+    assert (sent(without), store.reads) == ("", 0)
+    assert sent(queue) == FIRST.name
 
 
 def test_what_is_too_small_to_be_packed_reads_none(store: CountingStore, clock: Clock) -> None:

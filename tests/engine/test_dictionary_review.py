@@ -192,6 +192,15 @@ def test_a_review_costs_so_much_and_no_more(sweeps: Sweeps, monkeypatch: pytest.
     assert calls == {"get_messages": 1, "put_dictionary": 1, "set_dictionary": 1, "read_lane": 0}
 
 
+def test_a_queue_that_wants_none_is_not_sampled(sweeps: Sweeps) -> None:
+    sweeps.put(SAMPLE)
+    queue = sweeps.process()
+    without = queue.runtime.queue("t", replace(queue.spec, dictionary=False))
+    for _ in range(4):
+        assert review_dictionary(without, sweeps.store.get_queue_state("t", "Jobs")) is None
+    assert sweeps.store.get_body_sample("t", "Jobs") == ()
+
+
 def test_a_sample_is_not_written_for_nothing_new(sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch) -> None:
     sweeps.put(SAMPLE)
     sweeps.drain()

@@ -117,7 +117,8 @@ class Queue:
 
     def encode(self, data: bytes, admission: Admission) -> Body:
         """What would be stored of a body that is admitted, packed with the queue's dictionary where it has one."""
-        return self.runtime.bodies.encode(data, self.tenant, self.spec.name, admission.dictionary)
+        dictionary = admission.dictionary if self.spec.dictionary else ""
+        return self.runtime.bodies.encode(data, self.tenant, self.spec.name, dictionary)
 
     def record(self, event: HistoryEvent, entries: Sequence[Entry], at: int | None = None, due: int = 0) -> None:
         """Record what happened to claimed entries, where histories are kept; `due` where they were put off."""

@@ -100,6 +100,7 @@ class QueueSpec:
     max_concurrency: int = 10  #: runs at the same time, over all workers of the queue
     rate_per_second: float | None = None  #: starts per second, over all workers of the queue
     max_body_bytes: int = MAX_BODY_BYTES
+    dictionary: bool = True  #: bodies are packed with what many of them share, which is kept for years
 
     @property
     def keyed(self) -> bool:

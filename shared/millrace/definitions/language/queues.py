@@ -77,6 +77,7 @@ def check_queue(name: Word, app: str, settings: BlockReader) -> CheckedQueue:
             "concurrency_per_key": _concurrency_per_key(ordering, settings),
             "rate_per_second": _rate(settings),
             "max_body_bytes": _max_body_bytes(settings, typed=declared is not None),
+            "dictionary": settings.boolean("dictionary", default=_DEFAULT.dictionary),
         },
         "message_type": None if declared is None else declared.written(),
         "key": key,
