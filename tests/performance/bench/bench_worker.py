@@ -38,7 +38,7 @@ from millrace.worker.runners import Together
 from tests.engines import own_engine
 from tests.performance.bench.classic import ClassicQueue
 from tests.performance.bench.floor import RecordingClient, redirected, replay
-from tests.performance.bench.peers import Skipped, procrastinate_rate, rq_rate
+from tests.performance.bench.peers import PeerCost, Skipped, celery_cost, dramatiq_cost, procrastinate_cost, rq_cost
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -188,17 +188,20 @@ def _batches(costs: dict[str, list[Cost]]) -> Table:
 
 
 def _peers(jobs: int) -> Table:
-    table = Table("peer", "jobs/s", "", title=f"{jobs:,} no-op jobs, one worker")
-    peers: dict[str, Callable[[], float]] = {
-        "Procrastinate on PostgreSQL, concurrency 10": lambda: procrastinate_rate(jobs),
-        "RQ on Redis, SimpleWorker": lambda: rq_rate(jobs, fork=False),
-        "RQ on Redis, Worker (a fork a job)": lambda: rq_rate(max(50, jobs // FEWER), fork=True),
+    table = Table("peer", "jobs/s", "CPU ms each", "", title=f"{jobs:,} no-op jobs, one worker")
+    peers: dict[str, Callable[[], PeerCost]] = {
+        "Procrastinate on PostgreSQL, concurrency 10": lambda: procrastinate_cost(jobs),
+        "RQ on Redis, SimpleWorker": lambda: rq_cost(jobs, fork=False),
+        "RQ on Redis, Worker (a fork a job)": lambda: rq_cost(max(50, jobs // FEWER), fork=True),
+        "Dramatiq on Redis, 10 threads": lambda: dramatiq_cost(jobs),
+        "Celery on Redis, 10 threads": lambda: celery_cost(jobs),
     }
     for name, measure in peers.items():
         try:
-            table.add_row(name, f"{measure():,.0f}", "")
+            cost = measure()
+            table.add_row(name, f"{1 / cost.wall_s:,.0f}", f"{cost.cpu_s * 1000:.2f}", "")
         except Skipped as note:
-            table.add_row(name, "–", str(note))
+            table.add_row(name, "–", "–", str(note))
     return table
 
 

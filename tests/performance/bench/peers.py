@@ -1,29 +1,56 @@
-"""What a Python user would pick instead: Procrastinate on PostgreSQL, RQ on Redis, each on an engine of its own.
+"""What a Python user would pick instead: Procrastinate on PostgreSQL; RQ, Dramatiq and Celery on Redis, each on an
+engine of its own.
 
-Engines come from the system (Debian: postgresql, redis-server) and the packages from PyPI (procrastinate,
-psycopg[binary], rq, redis). What is missing is skipped with a note.
+Engines come from the system (Debian: postgresql, redis-server) and the packages from PyPI (the extra `bench`). What is
+missing is skipped with a note.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
+from typing import Any
 
 from infra.local.engine_process import free_port
+
+#: Jobs at the same time, where a peer has that setting.
+CONCURRENCY = 10
 
 
 class Skipped(Exception):
     """The peer cannot be measured here; says why."""
 
 
+@dataclass(frozen=True, slots=True)
+class PeerCost:
+    """What one job took of a worker."""
+
+    wall_s: float
+    cpu_s: float  #: of the worker's process and of those that it forked, not of the engine
+
+
+def measured(work: Callable[[], object], jobs: int) -> PeerCost:
+    wall, cpu = time.perf_counter(), _cpu_s()
+    work()
+    return PeerCost((time.perf_counter() - wall) / jobs, (_cpu_s() - cpu) / jobs)
+
+
+def _cpu_s() -> float:
+    times = os.times()  # engines are other processes, and not ended yet
+    return times.user + times.system + times.children_user + times.children_system
+
+
 def noop() -> None:
-    """The job of both."""
+    """The job of all."""
 
 
 @contextmanager
@@ -68,8 +95,8 @@ def redis_server() -> Iterator[int]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def procrastinate_rate(jobs: int) -> float:
-    """No-op jobs a second of one worker, concurrency 10, as `app.run_worker` runs it."""
+def procrastinate_cost(jobs: int) -> PeerCost:
+    """One worker, concurrency 10, as `app.run_worker` runs it."""
     try:
         import procrastinate
     except ImportError:
@@ -81,13 +108,12 @@ def procrastinate_rate(jobs: int) -> float:
             app.schema_manager.apply_schema()
             task.batch_defer(*({} for _ in range(jobs)))
         worker = app.with_connector(procrastinate.PsycopgConnector(conninfo=conninfo))
-        begun = time.perf_counter()
-        worker.run_worker(queues=["bench"], wait=False, concurrency=10, install_signal_handlers=False)
-        return jobs / (time.perf_counter() - begun)
+        settings: dict[str, Any] = {"wait": False, "concurrency": CONCURRENCY, "install_signal_handlers": False}
+        return measured(lambda: worker.run_worker(queues=["bench"], **settings), jobs)
 
 
-def rq_rate(jobs: int, *, fork: bool) -> float:
-    """No-op jobs a second of one worker: the default one, which forks for each job, or the one that does not."""
+def rq_cost(jobs: int, *, fork: bool) -> PeerCost:
+    """One worker: the default one, which forks for each job, or the one that does not."""
     try:
         import redis
         import rq
@@ -99,11 +125,76 @@ def rq_rate(jobs: int, *, fork: bool) -> float:
         queue = rq.Queue("bench", connection=connection)
         queue.enqueue_many([rq.Queue.prepare_data(noop) for _ in range(jobs)])
         worker = (rq.Worker if fork else rq.SimpleWorker)([queue], connection=connection)
-        begun = time.perf_counter()
-        worker.work(burst=True, logging_level="ERROR")
-        taken = time.perf_counter() - begun
+        cost = measured(lambda: worker.work(burst=True, logging_level="ERROR"), jobs)
         connection.close()
-        return jobs / taken
+        return cost
+
+
+def dramatiq_cost(jobs: int) -> PeerCost:
+    """One worker of ten threads, with the middleware that it comes with."""
+    try:
+        import dramatiq
+        import redis
+        from dramatiq.brokers.redis import RedisBroker
+    except ImportError:
+        raise Skipped("the packages dramatiq and redis are not installed") from None
+    logging.getLogger("dramatiq").setLevel(logging.ERROR)
+    with redis_server() as port:
+        _wait_for(redis.Redis(port=port))
+        broker: Any = RedisBroker(host="127.0.0.1", port=port)  # type: ignore[no-untyped-call]
+        actor = dramatiq.actor(broker=broker, queue_name="bench")(noop)
+        for _ in range(jobs):
+            actor.send()
+        worker = dramatiq.Worker(broker, worker_threads=CONCURRENCY)
+
+        def drain() -> None:
+            worker.start()
+            broker.join("bench")
+            worker.join()
+
+        cost = measured(drain, jobs)
+        worker.stop()
+        broker.close()
+        return cost
+
+
+def celery_cost(jobs: int) -> PeerCost:
+    """One worker of ten threads; results are ignored."""
+    try:
+        import celery
+        import redis
+        from celery.signals import task_postrun
+    except ImportError:
+        raise Skipped("the packages celery and redis are not installed") from None
+    with redis_server() as port:
+        _wait_for(redis.Redis(port=port))
+        app = celery.Celery("bench", broker=f"redis://127.0.0.1:{port}/0", set_as_current=False)
+        app.conf.update(task_ignore_result=True, worker_hijack_root_logger=False, task_default_queue="bench")
+        task = app.task(name="noop")(noop)
+        for _ in range(jobs):
+            task.delay()
+        done = Event()
+        count = iter(range(jobs - 1, -1, -1))
+
+        def ended(**_: object) -> None:
+            if next(count) == 0:
+                done.set()
+
+        task_postrun.connect(ended, weak=False)
+        worker = app.WorkController(pool="threads", concurrency=CONCURRENCY, hostname="bench@localhost")
+        thread = Thread(target=worker.start, daemon=True)
+
+        def drain() -> None:
+            thread.start()
+            if not done.wait(300):
+                raise Skipped("Celery did not finish in five minutes")
+
+        try:
+            return measured(drain, jobs)
+        finally:
+            task_postrun.disconnect(ended)
+            worker.stop()
+            thread.join(30)
 
 
 def _wait_for(connection: object) -> None:
