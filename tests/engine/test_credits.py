@@ -179,3 +179,39 @@ def test_a_queue_is_listed_before_the_first_credit_is_spent(bench: Bench, monkey
     enqueue(queue, Draft(b"x"))
     assert queue.state(fresh=True).listed
     assert entries(bench, queue) == 1
+
+
+def test_blocks_grow_with_what_all_processes_take_together(memory_bench: Bench) -> None:
+    """400 processes with 50 messages a second each: a counter that would be written 20,000 times a second."""
+    writes: list[int] = []
+    take_credits = memory_bench.store.take_credits
+
+    def counting(tenant: str, queue: str, take: CreditRequest) -> QueueState | Full:
+        writes.append(memory_bench.clock())
+        return take_credits(tenant, queue, take)
+
+    memory_bench.store.take_credits = counting  # type: ignore[method-assign]
+    processes = [memory_bench.another_process().credits for _ in range(400)]
+    spec = memory_bench.queue().spec
+    began = memory_bench.clock()
+    for _ in range(200):  # four seconds
+        for process in processes:
+            assert process.admit(memory_bench.tenant, spec, 1).count == 1
+        memory_bench.clock.forward(20)
+    later = [at for at in writes if at >= began + 2_000]
+    assert len(later) <= 2 * 50
+    assert len(writes) < 0.04 * 200 * 400
+
+
+def test_blocks_of_a_busy_queue_leave_room_for_everybody(memory_bench: Bench) -> None:
+    """Near the limit a process takes what it needs, whatever the rate was."""
+    queue = memory_bench.queue(retention=Retention(max_depth=2_000))
+    others = [memory_bench.another_process().credits for _ in range(20)]
+    admitted = 0
+    for _ in range(200):
+        for process in others:
+            admitted += process.admit(memory_bench.tenant, queue.spec, 1).count
+        memory_bench.clock.forward(10)
+    held = sum(cache.held for process in others for cache in process._caches.values())
+    assert admitted + held == queue.state(fresh=True).depth <= 2_000
+    assert admitted >= 1_900, "little is held back by those who do not need it"

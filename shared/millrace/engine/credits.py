@@ -2,7 +2,9 @@
 
 A process takes a block of credits from the queue's counter and spends it on its own. Blocks start at one, double
 under sustained traffic, and shrink to one near the limit, so that the limit is exact and the cost far below one
-write a message. A credit ends with the minute after its grant: what a dead process held is found by the sweep.
+write a message. In a busy queue they grow with what all processes take together, as the counter shows it: the item
+is written so many times a second at any load. A credit ends with the minute after its grant: what a dead process
+held is found by the sweep.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ from millrace.model.queue_state import GRANT_MINUTES, CounterDelta, CreditReques
 from millrace.stores.interface import Store
 
 MAX_BLOCK = 64
+#: Writes a second of a queue's counter that all who take credits are to make together, and as many all who give back.
+COUNTER_WRITES = 40
+#: A rate is told by no shorter time, and believed for so long.
+LEAST_MEASURED_MS, RATE_HOLDS_MS = 20, 30_000
 #: A block used up within this asks for a larger one.
 SUSTAINED_MS = 1_000
 #: After a refusal, further ones are given without asking the table: a flood must not cost a write each.
@@ -32,6 +38,8 @@ class CreditCache:
     usable_until: int = 0  #: by this clock; nothing is spent or given back after it
     block: int = 1
     taken_at: int = -SUSTAINED_MS
+    granted: int = 0  #: credits that all processes had taken by then
+    rate: float = 0.0  #: credits a second that all processes took between this one's last two blocks
     full_until: int = 0
     arrived: int = 0  #: messages accepted since the counter was last written
     state: QueueState | None = None
@@ -121,6 +129,10 @@ class Credits:
                 break
             cache.state = answer.current
             count = max(0, min(needed, count - 1, max_depth - answer.current.depth))
+        granted = answer.depth + answer.returned
+        if cache.granted:
+            cache.rate = max(0, granted - cache.granted) * 1000 / max(now - cache.taken_at, LEAST_MEASURED_MS)
+        cache.granted = granted
         cache.state = answer
         cache.arrived = 0
         fresh_until = (now // MINUTE + GRANT_MINUTES) * MINUTE
@@ -130,7 +142,8 @@ class Credits:
 
     def _block(self, cache: CreditCache, max_depth: int, now: int) -> int:
         """How many to take at once: more and more under sustained traffic, one near the limit."""
-        sustained = now - cache.taken_at < SUSTAINED_MS
-        cache.block = min(cache.block * 2, MAX_BLOCK) if sustained else 1
+        elapsed = now - cache.taken_at
+        cache.block = min(cache.block * 2, MAX_BLOCK) if elapsed < SUSTAINED_MS else 1
         room = max_depth - cache.state.depth if cache.state else 0
-        return min(cache.block, room // 16)
+        share = int(cache.rate / COUNTER_WRITES) if elapsed < RATE_HOLDS_MS else 0
+        return max(min(cache.block, room // 16), min(share, room // 256))

@@ -11,8 +11,10 @@ hanging target gets no more parallel calls than it may. When every place is take
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Condition, Thread
 
+from millrace.engine.counters import book_what_is_due
 from millrace.engine.finish import extend
 from millrace.engine.queue import Queue
 from millrace.model.errors import MillraceError, StaleClaim
@@ -72,8 +74,10 @@ class Heartbeat:
                 self.beat()
 
     def check(self) -> None:
-        """End runs that are past their execution timeout."""
+        """End runs that are past their execution timeout; count endings that have waited for others long enough."""
         self._endings.time_out()
+        with suppress(MillraceError):  # the counter's state could not be read: the next time it is
+            book_what_is_due(self._queue)
 
     def renew_slot(self) -> None:
         """Hold the worker's slot for another lease, or end the worker where another has it."""

@@ -118,7 +118,8 @@ class Worker:
 
     def run(self) -> DrainResult:
         """Drain the queue. Raises StoreUnavailable when the store stays silent; nothing is lost by that."""
-        with self._time.on_stop(self.pipeline.halt), self._budget.on_room(self.pipeline.may_fit):
+        draining = self._queue.runtime.pending_counters.drained(self._queue.tenant, self._queue.spec.name)
+        with self._time.on_stop(self.pipeline.halt), self._budget.on_room(self.pipeline.may_fit), draining:
             if self._settings.heartbeat:
                 self.heartbeat.start()
             try:
