@@ -49,7 +49,7 @@ tests/console/node_modules/.installed: tests/console/package-lock.json tests/con
 
 tests/signatures/oracles/node_modules/.installed: tests/signatures/oracles/package-lock.json | install engines
 	@echo "Downloading providers' own libraries for the tests of signatures (about 350 MB unpacked, once) ..."
-	@PYTHONPATH=.:shared $(BIN)/python -c "from pathlib import Path; from infra.local.engines import npm_install; npm_install(Path('$(@D)/..'))"
+	@PYTHONPATH=.:shared $(BIN)/python -c "from pathlib import Path; from infra.local.engines import npm_install; npm_install(Path('$(<D)'))"
 	@touch $@
 
 .PHONY: install engines ministack browser oracles compile lock
