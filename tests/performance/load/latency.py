@@ -25,6 +25,7 @@ from tests.engines import own_engine
 from tests.worker.test_end_to_end import DEFINITIONS, NAMES, SECRET, Stack
 
 MESSAGES = 100
+TENANT = "latency"
 LONGEST_S = 30
 
 
@@ -51,6 +52,7 @@ def _settings(url: str) -> dict[str, str]:
         "DEAD_LETTER_TABLE": NAMES.dead_letters,
         "BODY_BUCKET": "none",
         "DEFINITIONS": str(DEFINITIONS),
+        "DEFAULT_TENANT": TENANT,
         "AWS_ENDPOINT_URL_DYNAMODB": url,
         "AWS_REGION": REGION,
         "COMMANDS": "tests.worker.bundle",
@@ -62,11 +64,11 @@ def _settings(url: str) -> dict[str, str]:
 
 def _measure(stack: Stack, count: int, console: Console) -> list[tuple[float, float, float]]:
     """Milliseconds from each post to its 202, to the first sight of it, and to its result."""
-    queue = stack.queue("latency")
+    queue = stack.queue(TENANT)
     taken = []
     for number in track(range(count), description="posting", console=console, transient=True):
         start = time.perf_counter()
-        code, answer = stack.post("latency", f"{count}-{number}")
+        code, answer = stack.post(TENANT, f"{count}-{number}")
         accepted = time.perf_counter()
         if code != 202:
             raise SystemExit(f"The ingress answered {code}.")

@@ -29,6 +29,7 @@ from rich.table import Table
 from infra.local.dynamodb import CREDENTIALS, REGION
 from millrace.definitions import load
 from millrace.definitions.language.compiler import compile_files
+from millrace.engine.drafts import WEBHOOK, spaced_key
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.status import MessageStatus, status
 from millrace.history.checker import Verdict, check_history
@@ -231,7 +232,7 @@ def _lines(stream: IO[str] | None) -> Iterator[str]:
 
 
 def _report(queue: Queue, folder: Path, messages: int, accepted: int, seconds: float) -> Report:
-    ids = [keyed_message_id(TENANT, QUEUE, str(n)) for n in range(messages)]
+    ids = [keyed_message_id(TENANT, QUEUE, spaced_key(f"{WEBHOOK}LoadHook", str(n))) for n in range(messages)]
     with ThreadPoolExecutor(8) as pool:
         found = dict(zip(ids, pool.map(lambda message_id: _look_up(queue, message_id), ids), strict=True))
     statuses = {message_id: end.status.value for message_id, end in found.items() if end}
