@@ -68,6 +68,7 @@ MAKERS = {
     "elevenlabs": "maker's code: elevenlabs-js 2.73.0",
     "ghost": "maker's code: Ghost",
     "paypal": "maker's code: paypalrestsdk 1.13.3",
+    "snyk": "maker's docs",
 }
 #: Rows that were compared with public code of others who receive these webhooks.
 RECEIVERS = frozenset(
@@ -75,9 +76,9 @@ RECEIVERS = frozenset(
     aftership airtable alchemy bitbucket brex btcpay cal_com calendly chargebee chargify checkout_com checkr circleci
     clickup cloudflare_notifications customer_io discourse docusign dropbox dwolla fastspring flutterwave gitea gitlab
     gogs help_scout heroku incident_io intercom jira launchdarkly lemon_squeezy mailgun meta microsoft_graph netlify
-    nylas pagerduty pandadoc patreon paystack persona plaid plaid_sandbox postmark quickbooks render segment sentry
-    sonarqube squarespace telegram terraform_cloud tiktok todoist trello twitch typeform vercel whoop woocommerce x xero
-    zendesk
+    nylas pagerduty pandadoc patreon paystack persona plaid plaid_sandbox postmark quickbooks render revenuecat segment
+    sentry sonarqube squarespace telegram terraform_cloud tiktok todoist trello twitch typeform vercel whoop
+    woocommerce x xero zendesk
     """.split()  # noqa: SIM905
 )
 
@@ -123,8 +124,9 @@ with `verify: none` take that one, set the secret, then let the real webhook ver
 
 *Checked against* says how we know. A library and its version: every run of the tests holds the row to it, both ways.
 *Maker's code*, *maker's docs*: read once and compared. *Receivers*: public code of others who receive these webhooks
-agrees with the row, read once. *Nothing*: the row was written from memory. The samples' bodies are in the provider's
-style. Send a test delivery before you rely on a row without a library.
+agrees with the row, read once. The samples' bodies are in the provider's style. Of microsoft_graph the `clientState` is
+checked, not the tokens of notifications with resource data. Send a test delivery before you rely on a row without a
+library.
 
 *Answer* is the status of a delivery that is taken, *within* the seconds that the provider waits, *retries* for how long
 it comes back; blank where *read more* does not say.

@@ -117,7 +117,7 @@ PLAIN = (
     _hmac("razorpay", "x-razorpay-signature", "razorpay.com/docs/webhooks/validate-test/", id_headers=("x-razorpay-event-id",), facts=_facts("https://razorpay.com/docs/webhooks/validate-test/", keep="x-razorpay-event-id")),
     _hmac("segment", "x-signature", "segment.com/docs/connections/destinations/catalog/webhooks/", algorithm="sha1", id_field="messageId"),
     _hmac("sentry", "sentry-hook-signature", "docs.sentry.io/organization/integrations/integration-platform/webhooks/", facts=_facts("https://docs.sentry.io/organization/integrations/integration-platform/webhooks/", within=1, keep="sentry-hook-resource sentry-hook-timestamp request-id")),
-    _hmac("snyk", "x-hub-signature", "docs.snyk.io/snyk-api/using-specific-snyk-apis/webhooks-apis", "sha256="),
+    _hmac("snyk", "x-hub-signature", "docs.snyk.io/snyk-api/using-specific-snyk-apis/webhooks-apis", "sha256=", facts=_facts("https://docs.snyk.io/snyk-api/using-specific-snyk-apis/webhooks-apis", keep="x-snyk-event x-snyk-transport-id x-snyk-timestamp")),
     _hmac("sonarqube", "x-sonar-webhook-hmac-sha256", "docs.sonarsource.com/sonarqube-server/latest/project-administration/webhooks/"),
     _hmac("squarespace", "squarespace-signature", "developers.squarespace.com/commerce-apis/webhook-subscriptions-overview", key="hex", id_field="id"),
     _hmac("terraform_cloud", "x-tfe-notification-signature", "developer.hashicorp.com/terraform/cloud-docs/api-docs/notification-configurations", algorithm="sha512"),

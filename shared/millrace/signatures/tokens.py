@@ -79,7 +79,7 @@ def _read(scheme: Scheme, rules: JwtRules, request: WebhookRequest) -> _Token:
         raise SignatureInvalid(RefusalReason.MALFORMED) from None
     header = read["header"]
     key_id = header.get("kid", "")
-    wrong = header.get("alg") != rules.algorithm or "crit" in header or not isinstance(claims, dict)
+    wrong = header.get("alg") != rules.algorithm or not isinstance(claims, dict)
     if wrong or not isinstance(key_id, str) or not (is_plain(key_id) or not rules.keys):
         raise SignatureInvalid(RefusalReason.MALFORMED)
     signed = text.removeprefix(scheme.prefix).rpartition(".")[0]
