@@ -211,6 +211,27 @@ def test_functions_and_coroutine_functions_take_batches(wire: Wire, time: Virtua
     assert calls == [[0, 1, 2]]
 
 
+def test_a_batch_of_which_one_has_more_time_goes_on(wire: Wire, time: VirtualTime) -> None:
+    """The run of the other is over; the handler is cancelled only when nothing of it counts any more."""
+
+    async def story(client: AsyncClient) -> None:
+        consumer = consumer_of(client, time, concurrency=1)
+
+        @consumer.handle("Jobs", wait_ms=0, batch=5)
+        async def handler(batch: Batch) -> None:
+            await batch[1].context.extend(1_000)
+            await asyncio.sleep(400)
+            assert batch[0].context.cancelled.is_set()
+
+        first, second = [(await client.enqueue("Jobs", n)).message_id for n in range(2)]
+        await consumer.run(limit=2)
+        (attempt,) = (await client.status("Jobs", first))["history"]
+        assert attempt["error_type"] == "ExecutionTimeout"
+        assert (await client.status("Jobs", second))["status"] == "done"
+
+    tell(time, wire, story)
+
+
 def test_a_batch_past_its_time_is_cancelled_and_charged(wire: Wire, time: VirtualTime) -> None:
     ended: list[str] = []
 

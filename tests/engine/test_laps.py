@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from millrace.engine import laps
@@ -32,6 +34,16 @@ def test_every_key_is_met_once_a_lap(memory_bench: Bench, keys: int, each: int) 
     assert len({entry.key for page in pages for entry in page}) == keys
     begun = [page[0].key for page in pages]
     assert len(set(begun)) == len(begun), "a page begins behind the key in which the last one ended"
+
+
+@pytest.mark.parametrize(("keys", "each"), [(1, 9), (10, 5), (40, 2), (7, 3)])
+def test_of_every_key_as_many_are_met_as_are_wanted_of_each(memory_bench: Bench, keys: int, each: int) -> None:
+    queue = filled(memory_bench, keys, each)
+    lap = Lap(queue, queue.partitions()[0], READY, READY + END, 1, 3)
+    met = Counter(entry.key for page in lap.pages() for entry in page.items)
+    assert lap.came_round
+    assert len(met) == keys
+    assert min(met.values()) >= min(3, each)
 
 
 def test_a_lap_that_reaches_its_bound_is_gone_on_with(memory_bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

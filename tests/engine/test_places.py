@@ -176,7 +176,7 @@ def test_a_key_that_was_full_is_left_alone_for_a_moment(slow: Bench, monkeypatch
         send(queue, "quick")
         assert take(queue)
 
-    lay_late(slow, 40, overtake)
+    lay_late(slow, 90, overtake)
     assert claim(other, owner="w", limit=1).claims == []
     monkeypatch.setattr(type(slow.store), "claim_entries", raising(AssertionError("claimed again")))
     claimed = claim(other, owner="w", limit=1)
@@ -185,6 +185,19 @@ def test_a_key_that_was_full_is_left_alone_for_a_moment(slow: Bench, monkeypatch
     monkeypatch.undo()
     send(queue, "another key's", key="other")
     assert names(other, take(other)) == ["another key's"]
+
+
+def test_what_is_held_behind_a_late_one_is_seen_before_a_claim(slow: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it was read anyway: nothing is claimed only to be given back."""
+    queue, other = limited(slow, 1), limited(slow, 1, elsewhere=True)
+
+    def overtake() -> None:
+        send(queue, "quick")
+        assert take(queue)
+
+    lay_late(slow, 5, overtake)
+    monkeypatch.setattr(type(slow.store), "claim_entries", raising(AssertionError("claimed in vain")))
+    assert take(other) == []
 
 
 def test_two_that_see_each_other_both_give_back(memory_bench: Bench) -> None:

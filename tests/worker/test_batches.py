@@ -54,6 +54,14 @@ class BatchRig(TargetRig):
         return [status(self.queue(), message_id).status for message_id in ids]
 
 
+def worker_of(rig: BatchRig) -> Worker:
+    """A worker of the rig's queue that a test can reach into."""
+    queue, definition = rig.queue(), rig.definitions.queue("Jobs")
+    plan = TargetPlan(definition, rig.drainer.deliveries, rig.drainer._breakers_of(queue, definition))
+    assert plan.batch is not None
+    return Worker(queue, plan, settings=AT_ONCE, together=Together(plan.batch, plan.deliver_batch))
+
+
 def test_messages_come_together_and_end_each_by_itself(bench: Bench) -> None:
     def handler(batch: Batch) -> None:
         for item in batch:
@@ -298,19 +306,11 @@ def test_a_batch_past_its_time_fails_each_and_a_healthy_worker_goes_on(bench: Be
         if not slow.is_set():
             slow.set()
             clock.forward(11_000)
+            worker._endings.time_out()
 
     rig = BatchRig(bench, handler, f"execution_timeout_seconds: 10  lease_seconds: 30  {RETRIES}")
     ids = rig.send(3)
-    queue, definition = rig.queue(), rig.definitions.queue("Jobs")
-    plan = TargetPlan(definition, rig.drainer.deliveries, rig.drainer._breakers_of(queue, definition))
-    assert plan.batch is not None
-
-    def timing_out(contexts: Any) -> Any:
-        found = plan.deliver_batch(contexts)
-        worker._endings.time_out()
-        return found
-
-    worker = Worker(queue, plan, settings=AT_ONCE, together=Together(plan.batch, timing_out))
+    worker = worker_of(rig)
     counts = worker.run().counts
     assert (counts["timed_out"], counts["discarded"], counts["done"]) == (3, 3, 0)
     assert [rig.entry(one).attempts for one in ids] == [1, 1, 1]
@@ -318,3 +318,38 @@ def test_a_batch_past_its_time_fails_each_and_a_healthy_worker_goes_on(bench: Be
     rig.drain()
     assert set(rig.statuses(ids)) == {MessageStatus.DONE}
     assert sorted(map(len, rig.calls)) == [1, 1, 1, 3]
+
+
+def test_a_claim_lost_in_a_batch_ends_its_own_run_alone(bench: Bench) -> None:
+    """The others of its call are done, and what came of the lost one is discarded."""
+
+    def handler(batch: Batch) -> None:
+        (run,) = [run for run in worker.pipeline.held() if run.claim.message.id == batch[1].context.message_id]
+        worker._endings.lose(run)
+        assert batch[1].context.cancelled.is_set()
+        assert not batch[0].context.cancelled.is_set()
+
+    rig = BatchRig(bench, handler, RETRIES)
+    ids = rig.send(3)
+    worker = worker_of(rig)
+    result = worker.run()
+    assert (result.counts["done"], result.counts["lost"], result.counts["discarded"], result.stuck) == (2, 1, 1, 0)
+    assert sorted(rig.statuses(ids)) == sorted([DONE, DONE, MessageStatus.IN_FLIGHT])
+
+
+def test_a_batch_cut_by_the_deadline_is_given_back_uncharged(bench: Bench) -> None:
+    """The worker's time is over while it runs: nothing of it counts or is charged; its thread is left behind once."""
+    stuck: list[int] = []
+
+    def handler(_batch: Batch) -> None:
+        worker._endings.cut(began=bench.clock() - 60_000)
+        stuck.append(worker.pipeline.stuck)
+        worker.stop(0.0)
+
+    rig = BatchRig(bench, handler, RETRIES)
+    ids = rig.send(3)
+    worker = worker_of(rig)
+    counts = worker.run().counts
+    assert (stuck, counts["cut"], counts["discarded"], counts["done"]) == ([1], 3, 3, 0)
+    assert [rig.entry(one).attempts for one in ids] == [0, 0, 0]
+    assert rig.statuses(ids) == [READY, READY, READY]

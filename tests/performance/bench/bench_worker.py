@@ -50,7 +50,7 @@ FLOOR_AIM, CLASSIC_AIM = 0.8, 5.0
 #: Classic and RQ with its forks are slow: fewer messages give the same rate.
 FEWER = 5
 #: Writers to something outside: so many at once, each call so long.
-WRITERS, CALL_S = 2, 0.005
+WRITERS, CALL_S = 2, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +91,11 @@ class Course:
         return cost, filling, recording.taken()
 
     def writer(self, name: str, batch: int | None) -> Cost:
-        """Drain a filled queue with a handler that calls something for 5 ms, for each message or for a batch."""
+        """Drain a filled queue with a handler that calls something, for each message or for a batch."""
         queue = self._queue(name, cast("DynamoDBClient", self.client))
-        for start in range(0, self.messages, 100):
-            enqueue_all(queue, [Draft(BODY) for _ in range(min(100, self.messages - start))])
+        count = self.messages if batch else max(50, self.messages // FEWER)
+        for start in range(0, count, 100):
+            enqueue_all(queue, [Draft(BODY) for _ in range(min(100, count - start))])
 
         def write(contexts: Sequence[RunContext]) -> list[Outcome]:
             time.sleep(CALL_S)
@@ -103,7 +104,7 @@ class Course:
         together = Together(BatchSettings(batch, wait_ms=200), write) if batch else None
         settings = WorkerSettings(patience_ms=1, concurrency=WRITERS)
         worker = Worker(queue, lambda context: write([context])[0].result, settings=settings, together=together)
-        return timed(worker.run, self.messages)
+        return timed(worker.run, count)
 
     def _queue(self, name: str, client: DynamoDBClient) -> Queue:
         spec = QueueSpec(name, idempotency=Idempotency(cache_result=False))
