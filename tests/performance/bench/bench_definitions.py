@@ -48,7 +48,10 @@ COLD: dict[str, str] = {
 }
 MESSAGE: dict[str, Any] = {
     "payload": {
-        "incident": {"id": "PT4KHLK", "title": "The server is on fire", "urgency": "high"},
+        "event": {
+            "event_type": "incident.triggered",
+            "data": {"id": "PT4KHLK", "title": "The server is on fire", "urgency": "high"},
+        },
         "filler": [{"id": index, "text": "x" * 40} for index in range(40)],
     },
     "headers": {"content-type": "application/json"},
