@@ -27,12 +27,21 @@ def queue(memory_bench: Bench, definitions: bytes, monkeypatch: pytest.MonkeyPat
     return memory_bench.runtime.queue(memory_bench.tenant, load(definitions).queue("Jobs").spec)
 
 
-def found(definitions: bytes, *batches: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+def found(
+    definitions: bytes, *batches: list[tuple[str, str]], webhooks: tuple[str, ...] = ()
+) -> dict[tuple[str, str], str]:
     given = [
-        pa.RecordBatch.from_pydict({"tenant": [tenant for tenant, _ in rows], "id": [id_ for _, id_ in rows]})
+        pa.RecordBatch.from_pydict(
+            {
+                "tenant": [tenant for tenant, _ in rows],
+                "id": [id_ for _, id_ in rows],
+                "idempotency_key": [id_.removeprefix("id-of-") for _, id_ in rows],
+            }
+        )
         for rows in batches
     ]
-    rows = [row for batch in look_up(Lookup(CONNECTION, definitions, "Jobs"), given) for row in batch.to_pylist()]
+    look = Lookup(CONNECTION, definitions, "Jobs", webhooks=webhooks)
+    rows = [row for batch in look_up(look, given) for row in batch.to_pylist()]
     return {(row["tenant"], row["id"]): row["status"] for row in rows}
 
 
@@ -60,3 +69,11 @@ def test_looking_changes_nothing(queue: Queue, definitions: bytes) -> None:
     before = queue.store.get_records(id_), queue.state(fresh=True)
     found(definitions, [(queue.tenant, id_)])
     assert (queue.store.get_records(id_), queue.state(fresh=True)) == before
+
+
+def test_what_a_webhook_brought_is_found_by_its_key_where_webhooks_count(queue: Queue, definitions: bytes) -> None:
+    enqueue(queue, Draft(b"{}", idempotency_key="delivery-1", source="webhook:GitHub"))
+    asked = [(queue.tenant, "id-of-delivery-1"), (queue.tenant, "id-of-delivery-2")]
+    assert set(found(definitions, asked).values()) == {"missing"}
+    assert set(found(definitions, asked, webhooks=("Other",)).values()) == {"missing"}
+    assert found(definitions, asked, webhooks=("Other", "GitHub")) == {asked[0]: "ready", asked[1]: "missing"}

@@ -200,11 +200,16 @@ def _described(group: Any) -> str:
 
 
 def reconcile_source(job: BulkRun, source: RowSource, lake: DataFrame | None = None) -> Report:
-    """Where the message of each row is: missing, queued, done, dead. What the table forgot, the lake tells."""
+    """Where the message of each row is: missing, queued, done, dead. What the table forgot, the lake tells.
+
+    What a provider says it sent came by its webhook: deliveries of every webhook that feeds the queue count.
+    """
     rows = read_source(job.spark, source)
     shaped = shape_rows(rows, job.shape(source)).persist()
     try:
-        found = find_statuses(shaped, job.look(), task_count(rows, job.tasks))
+        webhooks = load(job.definitions).webhooks_of(job.queue)
+        look = replace(job.look(), webhooks=tuple(webhook.name for webhook in webhooks))
+        found = find_statuses(shaped, look, task_count(rows, job.tasks))
         if lake is not None:
             found = recall(found, lake.where(F.col("queue") == job.queue))
         names = F.create_map(*[F.lit(text) for pair in STANDINGS.items() for text in pair])

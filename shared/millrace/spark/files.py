@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from millrace.aws.s3_client import s3_client
 from millrace.model.errors import InvalidField
 
+_S3 = ("s3://", "s3a://", "s3n://")
 #: Hadoop's `recursive`.
 _ALL_OF_IT = True
 
@@ -53,6 +57,46 @@ def move(spark: SparkSession, path: str, to: str) -> None:
     system.mkdirs(target.getParent())
     if system.exists(target) or not system.rename(place, target):
         raise OSError(f"{path} could not be moved to {to}.")
+
+
+def move_once(spark: SparkSession, path: str, to: str) -> bool:
+    """Give a file a name that nobody else has given one: of many that try at once, one gets True.
+
+    S3 has no rename: there the object is made anew, under the condition that there is none. Elsewhere the rename itself
+    is refused where something has the name.
+    """
+    if to.startswith(_S3):
+        return _put_once(to, read_bytes(spark, path))
+    system, target = _system(spark, to)
+    if str(system.getUri().getScheme()) == "file":
+        return _link_once(Path(_system(spark, path)[1].toUri().getPath()), Path(target.toUri().getPath()))
+    try:
+        move(spark, path, to)
+    except OSError:
+        return False
+    return True
+
+
+def _link_once(place: Path, target: Path) -> bool:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(place, target)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _put_once(path: str, data: bytes) -> bool:
+    bucket, _, key = path.partition("://")[2].partition("/")
+    from botocore.exceptions import ClientError
+
+    try:
+        s3_client().put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+    except ClientError as error:
+        if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in (409, 412):
+            return False
+        raise
+    return True
 
 
 def _open(spark: SparkSession, path: str, how: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-STEPS = ("write_text", "move", "remove")
+STEPS = ("write_text", "move", "move_once", "remove")
 
 
 class Killed(BaseException):

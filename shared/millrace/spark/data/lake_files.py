@@ -2,13 +2,13 @@
 
     LAKE/messages/day=2026-11-18/queue=Jobs/…     what everybody reads
     LAKE/_millrace/state-000000000007.json        what was merged so far: the journal of the last change
-    LAKE/_millrace/journal.json                   while a change is being put into place
+    LAKE/_millrace/journal-000000000008.json      while that change is being put into place
     LAKE/_millrace/staged/RUN/…                   what a run has written and not put into place yet
 
 A run writes the partitions that it changes beside the lake. The journal's write is the commit: whoever finds one puts
 its change into place, however often that is begun, and a run that died before it left nothing but staged files. So a
-killed run is the run before, or this one. Of two runs at once one is refused; only two that commit within the same
-instant are not told apart where a file system has no atomic rename (S3): start one at a time.
+killed run is the run before, or this one. A journal is named by its version, and that name is given once, on S3 by a
+conditional put: of two runs that commit at once one is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from millrace.model.errors import InvalidField, StoreUnavailable
-from millrace.spark.files import exists, glob, move, read_bytes, remove, write_text
+from millrace.spark.files import exists, glob, move, move_once, read_bytes, remove, write_text
 
 #: Dot and underscore: Spark passes such folders over when it reads what lies beside them.
 _OWN = "_millrace"
@@ -68,7 +68,7 @@ class LakeFolder:
         staged_journal = f"{self._own}/staged/{run}/journal.json"
         write_text(self.spark, staged_journal, json.dumps(journal))
         if self.read_state().get("version", 0) == state["version"] - 1:
-            move(self.spark, staged_journal, self._journal)
+            move_once(self.spark, staged_journal, self._journal(state["version"]))
         now = self.read_state()
         if (now.get("run"), now.get("version", 0)) != (run, state["version"]):
             raise StoreUnavailable(f"Another run has changed the lake {self.path} meanwhile: run it again.")
@@ -90,17 +90,16 @@ class LakeFolder:
         A journal that is not of the next version is of a run that came too late, or of one that is done but for its
         journal: it is only taken away. So is all that is staged, since it is made of rows that are older now.
         """
-        if not exists(self.spark, self._journal):
-            return
-        said = json.loads(read_bytes(self.spark, self._journal))
-        version, outdated = said["state"]["version"], self._state_files()
-        if version == self._version(outdated) + 1:
-            self._put_into_place(said)
-            move(self.spark, self._journal, f"{self._own}/state-{version:012}.json")
-            for place in outdated:
-                remove(self.spark, place)
-        remove(self.spark, self._journal)
-        remove(self.spark, f"{self._own}/staged")
+        for journal in glob(self.spark, f"{self._own}/journal-*.json"):
+            said = json.loads(read_bytes(self.spark, journal))
+            version, outdated = said["state"]["version"], self._state_files()
+            if version == self._version(outdated) + 1:
+                self._put_into_place(said)
+                move_once(self.spark, journal, f"{self._own}/state-{version:012}.json")
+                for place in outdated:
+                    remove(self.spark, place)
+            remove(self.spark, journal)
+            remove(self.spark, f"{self._own}/staged")
 
     def _put_into_place(self, said: dict[str, Any]) -> None:
         outdated = set(said["remove"])
@@ -131,9 +130,8 @@ class LakeFolder:
     def _own(self) -> str:
         return f"{self.path}/{_OWN}"
 
-    @property
-    def _journal(self) -> str:
-        return f"{self._own}/journal.json"
+    def _journal(self, version: int) -> str:
+        return f"{self._own}/journal-{version:012}.json"
 
 
 def lake_folder(spark: SparkSession, path: str) -> LakeFolder:

@@ -33,7 +33,7 @@ class TableScan:
     """How the tables are read."""
 
     connection: TableConnection
-    started_at: int  #: milliseconds; every fact of the scan counts as seen then
+    started_at: int  #: milliseconds; what the scan does not show was gone then or went later
     segments: int | None = None  #: of each table; else four for each core
     units_per_s: float | None = None  #: read units of the whole scan; None: as fast as the table takes it
 
@@ -53,11 +53,14 @@ def _read_segments(
     connection: TableConnection, at: int, units_per_s: float | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     pace = AdaptiveThrottle(units_per_s)
-    calls = RetryingClient(connect(connection).client, deadline_s=connection.deadline_s)  # type: ignore[arg-type]
+    tables = connect(connection)
+    calls = RetryingClient(tables.client, deadline_s=connection.deadline_s)  # type: ignore[arg-type]
     for batch in batches:
         for table, segment, segments in zip(*(batch.column(name).to_pylist() for name in SEGMENT.names), strict=True):
             for items in scan_segment(calls, table, segment, segments, pace):
-                facts = [fact.values() for item in items if (fact := fact_of_item(item, at)) is not None]
+                # Seen now, not when the scan began: what came since is missing from an export of the time between.
+                seen_at = max(at, tables.runtime.clock() * MICROS)
+                facts = [fact.values() for item in items if (fact := fact_of_item(item, seen_at)) is not None]
                 if facts:
                     yield pack_facts(facts)
 
