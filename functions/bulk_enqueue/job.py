@@ -116,6 +116,7 @@ def _messages(spark: SparkSession, given: argparse.Namespace) -> DataFrame:
         units_per_s=given.units_per_second,
         received_from=since,
         received_before=before,
+        now=system_clock(),
     )
 
 

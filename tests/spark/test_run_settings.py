@@ -9,7 +9,7 @@ import pytest
 
 from millrace.model.errors import InvalidField
 from millrace.spark.connection import TableConnection
-from millrace.spark.run_settings import definitions_of, demand_run, setting, table_connection
+from millrace.spark.run_settings import definitions_of, demand_classic, demand_run, setting, table_connection
 
 NAMES = ("QUEUE_TABLE", "DEAD_LETTER_TABLE", "BODY_BUCKET", "AWS_REGION", "AWS_ENDPOINT_URL_DYNAMODB", "DEFINITIONS")
 
@@ -72,3 +72,10 @@ def test_what_cannot_name_a_run_is_refused(name: str) -> None:
 def test_a_query_s_and_a_batch_s_id_name_a_run() -> None:
     name = "0e0d1f3a-6a8b-4a52-9f0e-6a3a5f9f7a11:1234567890"
     assert demand_run(name) == name
+
+
+def test_a_session_of_spark_connect_is_refused_in_so_many_words() -> None:
+    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(InvalidField, match="Spark Connect"):
+        demand_classic(remote)
+    demand_classic(type("SparkSession", (), {"__module__": "pyspark.sql.session"})())

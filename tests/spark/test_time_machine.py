@@ -17,7 +17,7 @@ from millrace.model.message import Message
 from millrace.spark.connection import TableConnection
 from millrace.spark.data.lake_files import lake_folder
 from millrace.spark.rows import COPIES, Row, unpack
-from millrace.spark.time_machine import BODY_LOST, ERASED, Chosen, ReplayOf, _Rerun, replay_rows
+from millrace.spark.time_machine import BODY_LOST, ERASED, Chosen, ReplayOf, Rerun, replay_rows
 from tests.spark.data.test_lake import merge, options
 from tests.spark.data.world import World
 
@@ -31,7 +31,7 @@ TABLES = TableConnection("q", "d", "none")
 
 
 def shaped(definitions: bytes, *given: dict[str, Any], to: str = "Jobs", run: str = "r") -> list[Row]:
-    rerun = _Rerun(TABLES, definitions, "Jobs", Chosen(ReplayOf.ALL, to), "acme", run, 0)
+    rerun = Rerun(TABLES, definitions, "Jobs", Chosen(ReplayOf.ALL, to), "acme", run, 0)
     life = {
         "message_id": "m1", "status": "done", "key": "k", "priority": 70, "project": "p", "labels": ["a"],
         "correlation_id": "c", "source": "api", "content_type": "application/json", "headers": [("x", "1")],
@@ -147,6 +147,7 @@ class TestOnSpark:
         export = world.export_full()
         world.clean_up()
         done, dead, erased, forgotten, waiting = (end(world, how) for how in ("done", "dead", "done", "done", "ready"))
+        world.forward(10)  # a view tells what is gone of what it ought to have shown
         merge(lake, world, export, world.export_full())
         world.erase(erased)
         forget_message(world.queue(), forgotten.id)  # leaves a husk in its place

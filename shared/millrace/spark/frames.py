@@ -19,7 +19,7 @@ from millrace.model.ids import Orders
 from millrace.spark.actions import BulkRun, enqueue_frame
 from millrace.spark.connection import TableConnection, connect
 from millrace.spark.report import Report
-from millrace.spark.run_settings import definitions_of, demand_run, table_connection
+from millrace.spark.run_settings import definitions_of, demand_classic, demand_run, is_remote, table_connection
 from millrace.spark.writer import Writing
 
 Field = str | Column
@@ -66,8 +66,9 @@ def enqueue(
     under `report`/run where a place is given. Tables and definitions come from the session's settings
     (`spark.millrace.queue_table`, …) or the environment unless given.
 
-    Raises InvalidField for what no message has, NotFound for an unknown queue, StoreUnavailable where the table cannot
-    be reached. Costs a write unit for each row and one for each KB of it; rows that are there already are only read.
+    Raises InvalidField for what no message has and for a session of Spark Connect, NotFound for an unknown queue,
+    StoreUnavailable where the table cannot be reached. Costs a write unit for each row and one for each KB of it; rows
+    that are there already are only read.
     """
     fields: dict[str, Field | None] = {
         "body": body, "idempotency_key": idempotency_key, "key": key, "priority": priority, "not_before": not_before,
@@ -75,6 +76,7 @@ def enqueue(
         "content_type": content_type,
     }  # fmt: skip
     spark = frame.sparkSession
+    demand_classic(spark)
     run = demand_run(run or batch_run(spark) or Orders(system_clock, system_entropy).next())
     text = definitions_of(spark, definitions)
     load(text).queue(queue)
@@ -104,12 +106,8 @@ def given(fields: Mapping[str, Field | None]) -> dict[str, Field]:
 
 def batch_run(spark: SparkSession) -> str | None:
     """The name of the run that writes a stream's batch; None outside of one, or where Spark Connect does not tell."""
-    context = getattr(spark, "sparkContext", None) if not _is_remote(spark) else None
+    context = None if is_remote(spark) else spark.sparkContext
     if context is None:
         return None
     query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
     return f"{query}:{batch}" if query and batch else None
-
-
-def _is_remote(spark: SparkSession) -> bool:
-    return type(spark).__module__.startswith("pyspark.sql.connect")

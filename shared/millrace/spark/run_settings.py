@@ -37,6 +37,16 @@ def demand_run(name: str) -> str:
     return name
 
 
+def demand_classic(spark: SparkSession) -> None:
+    """Raises InvalidField for a session of Spark Connect, which has no driver of its own to count tasks by."""
+    if is_remote(spark):
+        raise InvalidField("spark", "is a session of Spark Connect", 'a classic one, or format("millrace")')
+
+
+def is_remote(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def setting(spark: SparkSession, name: str, variable: str, options: Mapping[str, str] | None = None) -> str | None:
     """An option of the call, the session's setting or the environment's; None where none of them says anything."""
     given = (options or {}).get(name) or spark.conf.get(f"{PREFIX}{name}", None)

@@ -72,7 +72,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rerun:
+class Rerun:
     """What an executor needs to make a message's row."""
 
     connection: TableConnection
@@ -93,7 +93,7 @@ def replay_messages(job: BulkRun, messages: DataFrame, chosen: Chosen, *, dry_ru
     matching = choose(job, messages, chosen)
     if not dry_run:
         matching = _noted(job, matching)
-    rerun = _Rerun(job.connection, job.definitions, job.queue, chosen, job.tenant, job.run, now)
+    rerun = Rerun(job.connection, job.definitions, job.queue, chosen, job.tenant, job.run, now)
     columns = _handed(matching)
     shaped = columns.mapInArrow(partial(replay_rows, rerun), SHAPED.ddl)
     if dry_run:
@@ -145,7 +145,7 @@ def _handed(matching: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def replay_rows(rerun: _Rerun, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def replay_rows(rerun: Rerun, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Messages, each as the row that replays it, on an executor; what must not or cannot be replayed is rejected."""
     definition = load(rerun.definitions).queue(rerun.chosen.to)
     queue = Runtime(MemoryStore(), MemoryBlobs()).queue(rerun.tenant, definition.spec)
@@ -157,7 +157,7 @@ def replay_rows(rerun: _Rerun, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
             yield pack(rows)
 
 
-def _erased(rerun: _Rerun, given: list[Mapping[str, Any]]) -> set[str]:
+def _erased(rerun: Rerun, given: list[Mapping[str, Any]]) -> set[str]:
     """Ids whose message the table ought to hold and does not, or of which it holds no more than that it was erased."""
     kept = {one["message_id"]: one["received"] for one in given if one["expires"] > rerun.now}
     found = connect(rerun.connection).runtime.store.get_messages(list(kept)) if kept else {}
@@ -168,7 +168,7 @@ def _erased(rerun: _Rerun, given: list[Mapping[str, Any]]) -> set[str]:
     }
 
 
-def _row(rerun: _Rerun, queue: Queue, one: Mapping[str, Any], *, gone: bool) -> Row:
+def _row(rerun: Rerun, queue: Queue, one: Mapping[str, Any], *, gone: bool) -> Row:
     place = Position(one["message_id"], one["received"], 0)
     if gone or one["body"] is None:
         return rejected(place, rerun.tenant, ERASED if gone else BODY_LOST, b"")
@@ -187,7 +187,7 @@ def _row(rerun: _Rerun, queue: Queue, one: Mapping[str, Any], *, gone: bool) -> 
     return Row(in_order, rerun.tenant, id_, draft, key, dead_letter or "", filtered=admitted.filtered)
 
 
-def _draft(rerun: _Rerun, queue: Queue, one: Mapping[str, Any]) -> Draft:
+def _draft(rerun: Rerun, queue: Queue, one: Mapping[str, Any]) -> Draft:
     """The message as it was. Another queue than its own decides itself on key and priority.
 
     A dead one goes on with the effects that it has had; a done one is done anew, all of it.

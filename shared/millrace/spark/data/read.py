@@ -39,6 +39,7 @@ from millrace.spark.data.parts import dead_life
 from millrace.spark.data.scans import TableScan, scan_facts, second_look
 from millrace.spark.data.typed_columns import INFER, with_typed_body
 from millrace.spark.rows import Columns
+from millrace.spark.run_settings import demand_classic
 from millrace.stores.dynamodb.audit import audit_event_of
 
 #: Columns that only the lake needs.
@@ -88,6 +89,7 @@ def read(
     """
     if what not in KINDS:
         raise InvalidField("what", f"{what!r} is unknown", ", ".join(KINDS))
+    demand_classic(spark)
     if export is None and connection is None:
         raise InvalidField("connection", "is missing", "the tables to scan, or `export`")
     if export is not None:
