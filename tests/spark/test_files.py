@@ -9,20 +9,23 @@ import pytest
 from moto import mock_aws
 
 from millrace.aws.s3_client import s3_client
-from millrace.spark.files import _link_once, _put_once, move_once, read_bytes, write_text
+from millrace.spark import files
+from millrace.spark.files import _link_once, move_once, read_bytes, write_text
 
 on_spark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:distutils", "ignore::ResourceWarning")]
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
 def test_a_name_in_s3_is_given_once(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    none: Any = None
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     with mock_aws():
         s3_client().create_bucket(Bucket="lake")
-        assert _put_once(f"{scheme}://lake/_millrace/journal-1.json", b"first")
-        assert not _put_once(f"{scheme}://lake/_millrace/journal-1.json", b"second")
+        for data, given in ((b"first", True), (b"second", False)):
+            monkeypatch.setattr(files, "read_bytes", lambda _spark, _path, data=data: data)
+            assert files.move_once(none, "staged", f"{scheme}://lake/_millrace/journal-1.json") is given
         held = s3_client().get_object(Bucket="lake", Key="_millrace/journal-1.json")["Body"]
         assert held.read() == b"first"
         held.close()

@@ -42,3 +42,19 @@ def s3_client(
         aws_secret_access_key=secret_key,
         config=config,
     )
+
+
+def put_new_object(bucket: str, key: str, data: bytes) -> bool:
+    """Put an object where there is none: of many that try at once, one gets True.
+
+    A try without an answer may have put it, and a repeat is then told that there is one: look at what is there.
+    """
+    from botocore.exceptions import ClientError
+
+    try:
+        s3_client().put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+    except ClientError as error:
+        if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in (409, 412):
+            return False
+        raise
+    return True

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from millrace.aws.s3_client import s3_client
+from millrace.aws.s3_client import put_new_object
 from millrace.model.errors import InvalidField
 
 _S3 = ("s3://", "s3a://", "s3n://")
@@ -66,7 +66,8 @@ def move_once(spark: SparkSession, path: str, to: str) -> bool:
     is refused where something has the name.
     """
     if to.startswith(_S3):
-        return _put_once(to, read_bytes(spark, path))
+        bucket, _, key = to.partition("://")[2].partition("/")
+        return put_new_object(bucket, key, read_bytes(spark, path))
     system, target = _system(spark, to)
     if str(system.getUri().getScheme()) == "file":
         return _link_once(Path(_system(spark, path)[1].toUri().getPath()), Path(target.toUri().getPath()))
@@ -83,19 +84,6 @@ def _link_once(place: Path, target: Path) -> bool:
         os.link(place, target)
     except FileExistsError:
         return False
-    return True
-
-
-def _put_once(path: str, data: bytes) -> bool:
-    bucket, _, key = path.partition("://")[2].partition("/")
-    from botocore.exceptions import ClientError
-
-    try:
-        s3_client().put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
-    except ClientError as error:
-        if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in (409, 412):
-            return False
-        raise
     return True
 
 
