@@ -149,6 +149,7 @@ def test_bodies_packed_with_a_dictionary_are_read_back(spark: Any, world: World,
         world.fail()
         world.forward(3_700)
     world.send(words + b"2")
+    world.forward(10)
     options: dict[str, Any] = {"now": world.clock.now, "segments": 2, "tenant": "acme"}
     if where != "table":
         options["export"] = world.export_changes() if where == "changes alone" else world.export_full()
