@@ -141,6 +141,9 @@ load: install engines  ## 10,000 signed webhooks through the real handlers; the 
 chaos: install engines  ## webhooks through the local stack while all of it is killed (ARGS="--minutes 10 --seed 7")
 	@$(BIN)/python -m tests.proofs.chaos.run $(ARGS)
 
+attack: install engines  ## who may do what, hostile requests, and requests made up from the OpenAPI document: what was answered
+	@$(BIN)/python -m tests.proofs.attack $(ARGS)
+
 soak: install engines  ## the long proofs: schedules by the hundred thousand, all operations in any order, hostile requests
 	@$(BIN)/python -m tests.proofs.exploration.soak
 	@$(BIN)/python -m tests.proofs.state_machine.soak

@@ -1,8 +1,8 @@
 """The audit log: who did what, when, to what, and with which outcome.
 
 An event is written before the change, with the outcome `started`; the outcome follows, once. Nothing is changed
-without an event, and nothing that the API offers changes or removes one. An event that stays `started` marks a
-process that died in between.
+without an event, and nothing that the API offers removes one; an erasure takes the details out of those that name what
+it forgets. An event that stays `started` marks a process that died in between.
 """
 
 from __future__ import annotations

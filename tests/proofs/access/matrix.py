@@ -55,6 +55,8 @@ ROWS: dict[str, Row] = {
     "enqueue": Row(202, 202, {"body": 1}),
     "enqueue_raw": Row(202, 202, content=b"x"),
     "enqueue_batch": Row(200, 200, {"messages": [{"body": 1}]}),
+    "request_upload": Row(200, 200, {"sha256": "0" * 64, "size": 1}),
+    "request_download": Row(200, 400, headers={"x-millrace-claim": "{claim}"}),
     "dequeue": Row(200, 200, {}),
     "read_state": Row(200, 400, headers={"x-millrace-claim": "{claim}"}),
     "download_input": Row(200, 400, headers={"x-millrace-claim": "{claim}"}),

@@ -33,6 +33,7 @@ from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.memory.admin import MemoryAdminJobs, MemoryAuditLog
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from millrace.stores.memory.uploads import MemoryUploads
 from tests.admin.calling import DEFINITIONS
 from tests.proofs.access.matrix import (
     ASKERS,
@@ -55,6 +56,7 @@ from tests.proofs.access.matrix import (
     markdown,
     pages,
 )
+from tests.proofs.attack import count
 from tests.webhooks.gate import open_gate, signed
 
 HERE, ELSEWHERE = "here", "elsewhere"
@@ -138,7 +140,8 @@ class Deployment:
 @pytest.fixture
 def deployment(engine_client: DynamoDBClient, tables: TableNames, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     tokens = DynamoTokens(engine_client, tables.queue)
-    runtime = Runtime(MemoryStore(), MemoryBlobs(), chance=lambda: 0.5)
+    blobs = MemoryBlobs()
+    runtime = Runtime(MemoryStore(), blobs, chance=lambda: 0.5, uploads=MemoryUploads(blobs, system_clock))
     service = AdminService(runtime, DEFINITIONS, MemoryAdminJobs(), MemoryAuditLog())
     api = Api(PullService(runtime, DEFINITIONS, tokens, Dispatcher(schedule=SHARED)), V1_ROUTES)
     gate = open_gate(runtime, HERE)
@@ -190,6 +193,7 @@ def test_a_route_opens_to_the_right_token_and_to_no_other(route: Route[Any], dep
         if response.status >= 400 and asker in (WRONG_SCOPE, WRONG_TENANT, WRONG_QUEUE):
             assert response.headers["Content-Type"] == "application/problem+json"
     assert answered == expected(route)
+    count("access matrix", route.name, answered.values())
 
 
 @pytest.mark.parametrize("key", hooks())
@@ -207,12 +211,14 @@ def test_a_webhook_opens_to_a_signature_and_to_no_token(key: str, deployment: De
     rightly = Request(method, path, "", {**headers, "content-type": "application/json"}, request.body, "203.0.113.9")
     answered[RIGHT] = answer(deployment.bindings, rightly).status
     assert answered == expected_of_hook(key)
+    count("access matrix", key, answered.values())
 
 
 @pytest.mark.parametrize("path", pages())
 def test_a_page_of_the_console_opens_to_everybody(path: str, deployment: Deployment) -> None:
     answered = {asker: deployment.ask("GET", path, authorization=deployment.token(asker)).status for asker in ASKERS}
     assert answered == dict.fromkeys(ASKERS, 200)
+    count("access matrix", path, answered.values())
 
 
 def test_every_route_has_a_row_and_every_row_a_route() -> None:

@@ -28,6 +28,7 @@ from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.memory.queue import MemoryBlobs
 from tests.conftest import WORKER, Clock
+from tests.proofs.attack import count
 from tests.proofs.hostile.cases import Case, table
 from tests.pull.calling import DEFINITIONS, EVERY_SCOPE
 from tests.webhooks.gate import open_gate
@@ -105,6 +106,9 @@ def test_every_hostile_request_gets_its_answer_and_changes_nothing(
 ) -> None:
     wrong = [said for case in CASES if case.at == at and (said := _unexpected(case, handlers[at], tenant))]
     assert wrong == [], "\n".join(wrong)
+    for case in CASES:
+        if case.at == at:
+            count("hostile requests", f"{case.at} {case.method}", [case.status])
     assert everything(engine_client, own_tables) == []
 
 

@@ -376,3 +376,24 @@ def test_a_large_message_costs_its_kilobytes_also_when_its_body_is_kept_elsewher
 )
 def test_windows_that_touch_are_one_stretch(windows: list[tuple[int, int]], joined: list[tuple[int, int]]) -> None:
     assert Views((), tuple(windows)).stretches() == joined
+
+
+def test_of_an_erased_message_nothing_is_told_but_that_it_was_there() -> None:
+    """Also where an earlier run has kept its facts and its body."""
+    samples = Samples("acme")
+    entry = samples.entry()
+    message = samples.message(entry)
+    dead = samples.dead_letter(message)
+    before = [message_item(message), entry_item(entry), dead_letter_item(dead), location_item(samples.buried(dead))]
+    trace = MessageLocation(message.id, message.nonce, None, 9, dead_letter=dead.sk, purged_at=NOON + 5)
+    after = [message_item(message.husk(samples.pk)), location_item(trace)]
+    seen = [fact for item in before if (fact := fact_of_item(item, AT)) is not None]
+    gone = [fact for item in before[1:3] if (fact := fact_of_item(item, AT + SECOND, gone=True)) is not None]
+    left = [fact for item in after if (fact := fact_of_item(item, AT + SECOND)) is not None]
+    kept = [Kept(written_facts(seen), b"what was sent")]
+    (life,) = lives_of(message.id, [*gone, *left], Views(), kept=kept, read=lambda _: b"what was sent").lives
+    assert (life.status, life.ended_at) == (MessageStatus.PURGED, NOON + 5)
+    assert (life.body, life.dead_letter, life.entry, life.history) == (None, None, None, ())
+    told = written_facts(life.facts)
+    for secret in ("customer/7", "billing", "x-event", "said no", message.idempotency_key):
+        assert secret not in told
