@@ -31,6 +31,21 @@ CEILINGS = (
     Scenario("per key, 2 workers, 200 keys", workers=2, ordering=Ordering.PER_KEY, keys=200),
     Scenario("fifo", ordering=Ordering.FIFO),
 )
+#: What shards multiply; each takes minutes.
+SCALE = (
+    Scenario("20,000 a second", rate=20_000, seconds=2, batch=25, senders=100, workers=80, concurrency=20, shards=100),
+    Scenario(
+        "per key, 5,500 a second",
+        rate=5_500,
+        seconds=2,
+        batch=5,
+        senders=100,
+        workers=64,
+        shards=32,
+        ordering=Ordering.PER_KEY,
+        keys=20_000,
+    ),
+)
 BACKLOG, FIFO_BACKLOG = 3_000, 600
 #: Queues that one sweep is given, each with a message.
 QUEUES = 20_000
@@ -41,9 +56,12 @@ PROMISED_MS = 1_000
 def main(names: list[str]) -> int:
     console = Console(width=max(150, Console().width))
     loads = [(one, run(one)) for one in _chosen(LOADS, names)]
+    large = [(one, run(one)) for one in _chosen(SCALE, names)]
     ceilings = [(one, ceiling(one, _backlog(one))) for one in _chosen(CEILINGS, names)]
     if loads:
         console.print(_table("Loads in virtual time", loads))
+    if large:
+        console.print(_table("Many shards, for two seconds from a standing start", large))
     if ceilings:
         console.print(_table(f"A backlog of {BACKLOG:,} (fifo: {FIFO_BACKLOG}), drained as fast as it goes", ceilings))
     waits = _waits(names)
@@ -95,6 +113,7 @@ ROWS: dict[str, Callable[[Scenario, Figures], str]] = {
     "ordering": lambda one, _: one.ordering.value,
     "accepted a second": lambda _, of: f"{of.accepted_per_s:,.0f}",
     "done a second": lambda _, of: f"{of.done_per_s:,.0f}",
+    "done a second while sent": lambda _, of: f"{of.done_meanwhile_per_s:,.0f}",
     "receipt to start, p50 ms": lambda _, of: f"{of.p50_ms:,.0f}",
     "receipt to start, p99 ms": lambda _, of: f"{of.p99_ms:,.0f}",
     "receipt to start, longest ms": lambda _, of: f"{of.longest_ms:,.0f}",
@@ -102,6 +121,7 @@ ROWS: dict[str, Callable[[Scenario, Figures], str]] = {
     "write units a message": lambda _, of: f"{of.write_units:.2f}",
     "read units a message": lambda _, of: f"{of.read_units:.2f}",
     "hottest partition, write units a second": lambda _, of: f"{of.hottest:,.0f}",
+    "counter, writes a second": lambda _, of: f"{of.counter_writes:,.0f}",
     "requests throttled": lambda _, of: f"{of.throttled:,}",
     "recovery after a kill, s": lambda _, of: "–" if of.recovery_ms is None else f"{of.recovery_ms / 1000:.1f}",
     "USD a million (table)": lambda _, of: f"{of.usd_a_million:.2f}",

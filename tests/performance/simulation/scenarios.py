@@ -81,6 +81,8 @@ class Figures:
     hottest: float  #: write units of the busiest partition in its busiest second
     throttled: int
     recovery_ms: float | None  #: from the kill of a worker until all that it held was started again
+    done_meanwhile_per_s: float  #: while they were sent
+    counter_writes: float  #: of the queue's counter in its busiest second, but for the first, in which rates are learnt
 
     @property
     def usd_a_million(self) -> float:
@@ -124,15 +126,16 @@ class World:
         store = CountingStore(client, TABLES, clock=self.time.clock, calls=calls)
         return Runtime(store, self.blobs, clock=self.time.clock, entropy=rng.randbytes, chance=rng.random)
 
-    def handler(self, run_ms: float) -> Callable[[RunContext], None]:
-        """A handler that takes its time and notes when it started and ended."""
+    def handler(self, run_ms: float) -> Callable[[RunContext], int]:
+        """A handler that takes its time, notes when it started and ended, and gives a result."""
 
-        def handle(context: RunContext) -> None:
+        def handle(context: RunContext) -> int:
             self.started_at.setdefault(context.message_id, []).append(self.time.now)
             if context.body.startswith(POISON):
                 raise ValueError("this message always fails")
             self.time.sleep_ms(SLOW_MS if context.body == SLOW else run_ms)
             self.done_at[context.message_id] = self.time.now
+            return 1
 
         return handle
 
@@ -218,6 +221,7 @@ def _kill(one: World, process: Process, scenario: Scenario) -> dict[str, float]:
 
 def _figures(one: World, scenario: Scenario, held: dict[str, float]) -> Figures:
     bill, waits = one.dynamodb.bill, one.waits()
+    counted = bill.writes_by_partition[queue_state_key(TENANT, "Jobs")["pk"]["S"]]
     count = max(1, len(one.done_at))
     ended = max(one.done_at.values(), default=NOON) - NOON
     again = [
@@ -238,6 +242,9 @@ def _figures(one: World, scenario: Scenario, held: dict[str, float]) -> Figures:
         hottest=bill.hottest()[1],
         throttled=sum(bill.throttled.values()),
         recovery_ms=max(again) if again else None,
+        done_meanwhile_per_s=sum(at <= NOON + scenario.seconds * 1000 for at in one.done_at.values())
+        / scenario.seconds,
+        counter_writes=max((writes for second, writes in counted.items() if second > NOON // 1000), default=0),
     )
 
 

@@ -48,7 +48,7 @@ def test_ten_workers_share_a_backlog_instead_of_racing_for_its_head() -> None:
 
 
 def test_ten_workers_at_a_steady_load_leave_each_message_to_one_of_them() -> None:
-    figures = run(Scenario("steady", rate=200, seconds=5, workers=10))
+    figures = run(Scenario("steady", rate=200, workers=10))
     assert figures.claim_writes_a_win < 1.15, "3.3 where all try for the head"
     assert figures.p99_ms < 150
 
@@ -57,6 +57,23 @@ def test_a_fifo_queue_starts_each_message_after_the_one_before() -> None:
     figures = ceiling(Scenario("fifo", ordering=Ordering.FIFO), 120)
     assert figures.done_per_s > 60, "a run of 5 ms and a delete of 5 to 12; 31 where result and counters come first"
     assert ceiling(Scenario("fifo", ordering=Ordering.FIFO, run_ms=0.5), 120).done_per_s > 85
+
+
+def test_a_queue_of_100_shards_takes_20_000_messages_a_second() -> None:
+    scenario = Scenario("s", rate=20_000, seconds=1, batch=25, senders=100, workers=80, concurrency=20, shards=100)
+    figures = run(scenario)
+    assert figures.accepted_per_s >= 20_000
+    assert figures.throttled == 0
+    assert figures.p50_ms < 300, "workers keep up"
+
+
+def test_a_queue_by_key_of_32_shards_takes_5_000_messages_a_second() -> None:
+    keyed = Scenario("k", rate=5_500, seconds=2, batch=5, senders=100, workers=64, shards=32, keys=20_000)
+    figures = run(replace(keyed, ordering=Ordering.PER_KEY))
+    assert figures.accepted_per_s >= 5_000
+    assert figures.throttled == 0
+    assert figures.p50_ms < 300
+    assert figures.counter_writes <= 100
 
 
 def test_an_outage_that_kills_500_a_second_is_not_throttled() -> None:
