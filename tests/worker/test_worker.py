@@ -91,12 +91,14 @@ def test_fifo_starts_the_next_while_the_result_before_it_is_written(memory_bench
         in_time.append(second_runs.wait(10))
         put_results(results)
 
-    def handle(context: RunContext) -> None:
+    def handle(context: RunContext) -> int:
         if context.json()["n"] == 1:
             second_runs.set()
+        return 1
 
     memory_bench.store.put_results = only_once_the_second_runs  # type: ignore[method-assign]
     assert drain(queue, handle).counts["done"] == 3
+    assert in_time
     assert all(in_time)
     assert queue.state(fresh=True).done == 3, "nothing is left behind when the worker ends"
 

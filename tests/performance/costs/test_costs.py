@@ -333,6 +333,6 @@ def test_counters_of_a_long_day_stay_one_unit(dynamodb_bench: Bench) -> None:
     for _ in range(12):
         dynamodb_bench.clock.forward(61_000)
         costs.append(dynamodb_bench.measure(1, minute).writes)
-    assert set(costs) == {7}
+    assert set(costs) == {6}, "no result, and nothing shared"
     state = queue.state(fresh=True)
     assert max(map(len, (state.grants, state.arrivals, state.endings))) <= 8
