@@ -276,7 +276,6 @@ def test_a_message_whose_input_cannot_be_fetched_is_given_back_uncharged(
     time.settle(2)
     consumer.ask_to_stop()
     time.forward(1_000)
-    wire.before = lambda _request: None
     for _ in range(100):
         if found := client.claim("Jobs"):
             assert found[0].attempt == 1
@@ -309,3 +308,28 @@ def test_a_handler_whose_message_is_cancelled_is_told_with_the_next_heartbeat(
         time.forward(1_000)
     assert told.result(PATIENCE)
     assert client.status("Jobs", message_id)["status"] == "purged"
+
+
+def test_messages_of_a_fifo_queue_run_one_after_another_whatever_the_concurrency(
+    make: Make, client: Client, time: VirtualTime
+) -> None:
+    started: list[int] = []
+    running, most = [0], [0]
+
+    def handler(number: int) -> None:
+        started.append(number)
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        Sleeper(time)(1)
+        running[0] -= 1
+        if number == 1 and started.count(1) == 1:
+            raise ValueError("not yet")
+
+    consumer = make(concurrency=4)
+    consumer.handle("Ordered", wait_ms=0)(handler)
+    ids = [client.enqueue("Ordered", number).message_id for number in range(4)]
+    consumer.start()
+    while client.status("Ordered", ids[-1])["status"] != "done":
+        time.forward(100)
+    assert (started, most[0]) == ([0, 1, 1, 2, 3], 1)
+    assert client.status("Ordered", ids[2])["history"] == [], "given back behind the failed one, uncharged"

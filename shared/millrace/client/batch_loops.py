@@ -9,12 +9,10 @@ from typing import Any
 
 from millrace.client.errors import CallFailed
 from millrace.client.hooks import log_fields
-from millrace.client.loops import Call, ConsumerLoops, D, Loop, Subscription
+from millrace.client.loops import Call, ConsumerLoops, D, Loop, Subscription, in_order
 from millrace.handlers.batches import BatchSettings, Outcome
 from millrace.handlers.controls import Reject
 from millrace.handlers.tracing import run_span
-
-FIFO = "fifo"
 
 
 class BatchLoops(ConsumerLoops[D]):
@@ -30,7 +28,7 @@ class BatchLoops(ConsumerLoops[D]):
         """For a batch: wait for more until it is full or its time is over. A fifo queue hands out nothing more now."""
         found: list[D] = yield from super()._gathered(subscription, jobs, room)
         batch = subscription.batch
-        if batch is None or not found or _in_order(found):
+        if batch is None or not found or in_order(found):
             return found
         end = self._clock() + batch.wait_ms / 1000
         while len(found) < room and not self._stopping and (left := end - self._clock()) > 0:
@@ -61,7 +59,7 @@ class BatchLoops(ConsumerLoops[D]):
                     yield from self._release(together)
                 else:
                     done = yield from self._handle_together(subscription, together)
-                    blocked = not done and _in_order(jobs)
+                    blocked = not done and in_order(jobs)
         finally:
             for job in jobs:
                 self._drop(job)
@@ -79,7 +77,7 @@ class BatchLoops(ConsumerLoops[D]):
         given: list[tuple[Any, Any]] = []
         for position, job in enumerate(jobs):
             ready = yield from self._read(job, given)
-            if not ready and _in_order(jobs):
+            if not ready and in_order(jobs):
                 yield from self._release(jobs[position + 1 :])
                 break
         if not given:
@@ -88,7 +86,7 @@ class BatchLoops(ConsumerLoops[D]):
         done = len(given) == len(jobs)
         in_turn = True
         for (_, job), outcome in zip(given, outcomes, strict=True):
-            if not in_turn and _in_order(jobs):
+            if not in_turn and in_order(jobs):
                 yield from self._release([job])
                 continue
             in_turn = yield from self._end(job, outcome)
@@ -148,10 +146,6 @@ def traced(given: Sequence[tuple[Any, Any]], outcomes: list[Outcome]) -> list[Ou
     return outcomes
 
 
-def _in_order(jobs: Sequence[Any]) -> bool:
-    return bool(jobs) and jobs[0].message.ordering == FIFO
-
-
 def _calls(jobs: Sequence[D]) -> list[list[D]]:
     """Which deliveries share a call: those on their first of several attempts. In a fifo queue only neighbours do."""
     calls: list[list[D]] = []
@@ -159,7 +153,7 @@ def _calls(jobs: Sequence[D]) -> list[list[D]]:
     for job in jobs:
         if BatchSettings.alone(job.message.attempt, job.message.max_attempts):
             calls.append([job])
-            together = None if _in_order(jobs) else together
+            together = None if in_order(jobs) else together
         elif together is None:
             together = [job]
             calls.append(together)

@@ -25,6 +25,7 @@ class DeliveryState(Side):
 
     message: ClaimedMessage
     finished: bool  #: acked, nacked or released: nothing more happens to it here
+    acked: bool  #: finished as done
     lost: bool  #: another worker has it now, or it is being given back: stop working on it
     cancelled: Event  #: set when it is lost, its time is up or somebody cancels it: stop working on it
     state_version: int
@@ -51,7 +52,7 @@ class DeliveryState(Side):
 
     def _take(self, message: ClaimedMessage) -> None:
         self.message = message
-        self.finished = self.lost = False
+        self.finished = self.acked = self.lost = False
         self.cancelled = Event()
         self.state_version = message.state_version or 0
 
@@ -59,7 +60,7 @@ class DeliveryState(Side):
 def _ack(delivery: DeliveryState, result: Any = None) -> Steps[None]:
     """Done; `result` is kept for repeats of the idempotency key."""
     yield from operations.ack(delivery, delivery.message.queue, delivery.message.claim, result)
-    delivery.finished = True
+    delivery.finished = delivery.acked = True
 
 
 def _nack(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -32,6 +32,8 @@ WAIT_MS = 10_000
 IDLE_S = 1.0
 FIRST_RESTART_S, MAX_RESTART_S = 0.5, 30.0
 BATCH = 100
+#: The ordering in which what one fetch brings must run one after another.
+FIFO = "fifo"
 
 D = TypeVar("D", bound=DeliveryState)
 T = TypeVar("T")
@@ -235,6 +237,8 @@ class ConsumerLoops(Generic[D]):
 
     def _work_on(self, subscription: Subscription, jobs: list[D]) -> Iterable[Loop[None]]:
         """The loops that work off what was fetched, each in a place of its own."""
+        if in_order(jobs):
+            return [self._work_in_order(subscription, jobs)]
         return [self._work_loop(subscription, job) for job in jobs]
 
     def _reserve(self, subscription: Subscription) -> Loop[int]:
@@ -292,12 +296,19 @@ class ConsumerLoops(Generic[D]):
             yield Wait(max(end - self._clock(), 0.001))
 
     # -- working ------------------------------------------------------------------------------------------------
-    def _work_loop(self, subscription: Subscription, job: D) -> Loop[None]:
+    def _work_in_order(self, subscription: Subscription, jobs: list[D]) -> Loop[None]:
+        """One after another: nothing starts before what lies ahead of it is done, or it is given back."""
+        blocked = False
+        for job in jobs:
+            yield from self._work_loop(subscription, job, blocked=blocked)
+            blocked = blocked or not job.acked
+
+    def _work_loop(self, subscription: Subscription, job: D, *, blocked: bool = False) -> Loop[None]:
         try:
             yield from self._hook(self._hooks.claimed, job)
-            if self._stopping:
+            if self._stopping or blocked:
                 yield from self._give_back(job.release, job)  # type: ignore[attr-defined]
-            else:
+            elif not job.lost:  # it may have waited for its turn
                 yield from self._handle(subscription, job)
         finally:
             self._drop(job)
@@ -452,6 +463,11 @@ class ConsumerLoops(Generic[D]):
         except CallFailed as error:
             extra = {"action": "release_failed", **log_fields(job)}
             log.info("could not give back %s: %s", named(job), error, extra=extra)
+
+
+def in_order(jobs: Sequence[Any]) -> bool:
+    """Whether deliveries of one fetch must run one after another."""
+    return bool(jobs) and jobs[0].message.ordering == FIFO
 
 
 def _controlled(job: DeliveryState) -> dict[str, Any]:
