@@ -29,7 +29,8 @@ from tests.spark.data.world import World
 from tests.spark.task import Task
 
 #: Spark 3.5 has no data sources in Python: nothing of these files can be imported there.
-collect_ignore = [] if find_spec("pyspark.sql.datasource") else ["test_data_source.py", "test_source_reader.py"]
+NEW_IN_4 = ["test_connect.py", "test_data_source.py", "test_source_reader.py"]
+collect_ignore = [] if find_spec("pyspark.sql.datasource") else NEW_IN_4
 SOURCE = Path(__file__).with_name("bulk.millrace")
 
 
