@@ -24,7 +24,7 @@ def test_queues_show_what_an_operator_asks_for(call: Caller, service: AdminServi
     claim(queue, owner="worker-7", limit=1)
     clock.forward(5_000)
     rows = {row["name"]: row for row in call.ok("GET", "/admin/queues")["queues"]}
-    assert set(rows) == {"Jobs", "Ordered", "Keyed", "Small", "Brief", "Wide"}
+    assert set(rows) == {"Jobs", "Ordered", "Keyed", "Places", "Small", "Brief", "Wide"}
     row = rows["Jobs"]
     assert (row["depth"], row["ready"], row["in_flight"], row["scheduled"]) == (3, 2, 1, 0)
     assert row["oldest_age_ms"] == 5_000
