@@ -10,7 +10,7 @@ import pytest
 
 from millrace.handlers.calling import call, call_async, is_async, takes_context
 from millrace.handlers.context import AsyncContext, Context
-from millrace.webhooks.sync_commands import CallContext
+from millrace.webhooks.call_context import CallContext
 
 
 class Object:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from millrace.handlers.context import AsyncContext, Context
-from millrace.webhooks.sync_commands import CallContext
+from millrace.webhooks.call_context import CallContext
 
 
 def test_both_contexts_have_the_same_names() -> None:

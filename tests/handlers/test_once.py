@@ -9,7 +9,7 @@ import pytest
 from millrace.handlers.calling import call
 from millrace.handlers.context import AsyncContext, Context
 from millrace.model.errors import InvalidTransaction
-from millrace.webhooks.sync_commands import CallContext
+from millrace.webhooks.call_context import CallContext
 
 
 def test_a_coroutine_function_has_its_steps_once() -> None:

@@ -12,7 +12,10 @@ from tests.webhooks.test_serve_events import SECRETS
 
 ROOT = Path(__file__).resolve().parents[2]
 
-HEAVY = ("boto3", "botocore.session", "botocore.client", "pynamodb", "lark", "cel", "celpy", "pydantic", "pyspark")
+HEAVY = (
+    *("boto3", "botocore.session", "botocore.client", "pynamodb", "pydantic", "pyspark"),
+    *("lark", "cel", "celpy", "cryptography", "jwt", "asyncio"),
+)
 
 SERVE_ONE = """
 import json, sys

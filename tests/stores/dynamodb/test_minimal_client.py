@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -84,8 +85,27 @@ def test_lambda_s_environment_gets_the_minimal_client() -> None:
     client = minimal_client(LAMBDA)
     assert isinstance(client, MinimalClient)
     assert client._host == "dynamodb.eu-west-1.amazonaws.com"
-    assert client._tls is not None
-    assert client._tls.check_hostname
+    assert client._tls().check_hostname
+
+
+def test_certificates_of_the_system_are_read_with_the_first_connection_and_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[ssl.SSLContext] = []
+    create = ssl.create_default_context
+
+    def counted(cafile: str | None = None) -> ssl.SSLContext:
+        made.append(create(cafile=cafile))
+        return made[-1]
+
+    monkeypatch.setattr(ssl, "create_default_context", counted)
+    client = MinimalClient("https://127.0.0.1:1", "eu-west-1", lambda: Credentials("a", "b"))
+    assert not made
+    for _ in range(2):
+        with pytest.raises(NeverSent):
+            client.get_item(TableName="t", Key={})
+    assert len(made) == 1
+    assert made[0].verify_mode is ssl.CERT_REQUIRED
 
 
 def test_authorities_of_the_environment_are_the_ones_trusted(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -54,9 +55,12 @@ class MinimalClient:
             raise ValueError(f"{endpoint_url!r} is not the address of an endpoint")
         self._host, self._port = parts.hostname, parts.port
         self.region = region
-        # Made once: reading the certificates of the system takes longer than a request.
-        self._tls = ssl.create_default_context(cafile=authorities) if parts.scheme == "https" else None
-        usual = parts.port is None or parts.port == (80 if self._tls is None else 443)
+        self._secure = parts.scheme == "https"
+        # Once, with the first connection: reading the certificates of the system takes longer than a request.
+        self._tls = cache(partial(ssl.create_default_context, cafile=authorities))
+        if self._secure and authorities:
+            self._tls()  # what a deployer named is wrong at the start or never
+        usual = parts.port is None or parts.port == (443 if self._secure else 80)
         self._signer = Signer(parts.hostname if usual else f"{parts.hostname}:{parts.port}", region)
         self._credentials = credentials
         self._resting: list[tuple[HTTPConnection, float]] = []
@@ -125,10 +129,10 @@ class MinimalClient:
             if time.time() - since < REST_S and _quiet(connection):
                 return connection
             connection.close()
-        if self._tls is None:
-            connection = HTTPConnection(self._host, self._port, timeout=CONNECT_TIMEOUT_S)
+        if self._secure:
+            connection = HTTPSConnection(self._host, self._port, timeout=CONNECT_TIMEOUT_S, context=self._tls())
         else:
-            connection = HTTPSConnection(self._host, self._port, timeout=CONNECT_TIMEOUT_S, context=self._tls)
+            connection = HTTPConnection(self._host, self._port, timeout=CONNECT_TIMEOUT_S)
         try:
             connection.connect()
         except OSError as error:
