@@ -23,6 +23,7 @@ from millrace.model.audit import EVERY_EVENT, list_audit_events
 from millrace.model.body import INLINE_LIMIT
 from millrace.model.errors import StaleClaim
 from millrace.model.message import Draft
+from millrace.model.queue_samples import sample_of
 from tests.admin.calling import Caller
 from tests.conftest import Clock
 from tests.engine.steps import only
@@ -111,6 +112,18 @@ def test_a_project_a_tenant_and_a_key_in_one_queue(
     assert {name: status(elsewhere, one).status.value for name, one in stranger.items()} == {
         name: name for name in stranger
     }
+
+
+def test_of_a_tenant_that_is_forgotten_the_numbers_stay(call: Caller, service: AdminService) -> None:
+    """Counters and samples: how many there were, and nothing that says whose."""
+    queue, store = service.queue(call.tenant, "Jobs"), service.runtime.store
+    lives(queue, key=ALICE, project="billing", labels=("vip",), origin="shop")
+    store.put_sample(call.tenant, "Jobs", sample_of(queue.state(fresh=True), queue.now()))
+    erase(call, service, {"everything": True})
+    state, (sample,) = queue.state(fresh=True), store.read_samples(call.tenant, "Jobs", 0)
+    assert state.done == sample.done == 1
+    assert not [mark for mark in (ALICE, "billing", "vip", "shop") if mark in repr((state, sample))]
+    assert any("Counters" in line for line in REMAINS)
 
 
 @pytest.mark.parametrize("by", ["message_id", "idempotency_key"])

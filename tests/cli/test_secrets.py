@@ -40,6 +40,12 @@ def test_a_secret_is_set_from_standard_input_and_listed_without_its_value(app: A
     assert (listed.exit_code, "hunter2" in listed.output) == (0, False)
 
 
+def test_a_value_on_the_command_line_is_refused(app: App) -> None:
+    """There it would stand in the shell's history and in the list of processes."""
+    refused = millrace("set", "SHOP_SIGNING_KEY", "hunter2")
+    assert (refused.exit_code, held(app)) == (2, {})
+
+
 def test_one_is_made_up_and_printed_once(app: App) -> None:
     made = millrace("set", "SHOP_SIGNING_KEY", "--generate")
     assert made.stdout.strip() == held(app)["SHOP_SIGNING_KEY"]

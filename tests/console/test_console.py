@@ -135,6 +135,25 @@ def test_a_token_that_is_no_longer_taken_is_forgotten(page: Any, stack: Stack) -
     assert page.evaluate("() => JSON.stringify({...sessionStorage})") == "{}"
 
 
+@pytest.mark.parametrize(("unused_ms", "kept"), [(8 * 3_600_000 - 60_000, True), (8 * 3_600_000, False)])
+def test_a_token_is_forgotten_after_eight_hours_without_use(
+    page: Any, stack: Stack, unused_ms: int, kept: bool
+) -> None:
+    sign_in(page, stack.token)
+    page.goto("about:blank")  # nothing of the console runs while the tab lies unused
+    page.add_init_script(
+        f"""const kept = JSON.parse(sessionStorage.getItem("millrace.session") ?? "{{}}");
+        kept.at -= {unused_ms};
+        if (kept.token) sessionStorage.setItem("millrace.session", JSON.stringify(kept));"""
+    )
+    page.goto(f"{stack.url}/console")
+    if kept:
+        page.get_by_role("heading", name="Queues").wait_for()
+    else:
+        page.get_by_label("Token").wait_for()
+        assert page.evaluate("() => JSON.stringify({...sessionStorage})") == "{}"
+
+
 def test_every_address_of_a_queue_leads_somewhere(page: Any, stack: Stack) -> None:
     sign_in(page, stack.token)
     for place, heading in (("#/queues", "Queues"), ("#/queues/OutboundMail", "OutboundMail"), ("#/queues/", "Queues")):

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from millrace.engine.queue import Queue
+from millrace.engine.queue import Queue, Runtime
 from millrace.http.problems import TooManyWaiting
+from millrace.http.routes import Api
 from millrace.model.queue_spec import QueueSpec
+from millrace.openapi import V1_ROUTES
 from millrace.pull.dispatcher import LONE, Demand, Dispatcher
+from millrace.pull.service import PullService
 from millrace.pull.waiting_places import GRACE_MS, ProcessPlaces, TablePlaces, WaitingPlaces
+from millrace.stores.memory.admin import MemoryTokens
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from tests.conftest import Bench
+from tests.pull.calling import DEFINITIONS, Caller
 
 LATER = 20_000
 
@@ -80,3 +88,34 @@ def test_who_finds_something_at_once_takes_no_place(queue: Queue) -> None:
     with pytest.raises(TooManyWaiting):
         dispatcher.take(queue, Demand("w", token_id="t"), LATER)
     assert dispatcher.waiting(queue.tenant, "Jobs") == 0, "who is refused stands in no line"
+
+
+@pytest.mark.parametrize("places", [ProcessPlaces, TablePlaces])
+def test_a_token_waits_in_all_its_tenants_together_and_everybody_else_goes_on(
+    places: Callable[[int, int], WaitingPlaces],
+) -> None:
+    """Asked over the API: the bound is the token's that the authoriser vouched for, not of a tenant or a queue."""
+    made = places(8, 3)
+    dispatcher = Dispatcher(schedule=LONE, places=made)
+    runtime = Runtime(MemoryStore(), MemoryBlobs())
+    api = Api(PullService(runtime, DEFINITIONS, MemoryTokens(), dispatcher), V1_ROUTES)
+    assert _fill(made, runtime.queue("acme", QueueSpec("Jobs")), "greedy") == 3
+
+    def ask(token_id: str, tenant: str, queue: str) -> Caller:
+        caller = Caller(api, tenant)
+        caller.principal = {**(caller.principal or {}), "token_id": token_id}
+        answers.append(caller("POST", f"/v1/queues/{queue}/dequeue", {"wait_ms": 1}).status)
+        return caller
+
+    answers: list[int] = []
+    for tenant, queue in (("acme", "Jobs"), ("globex", "Jobs"), ("globex", "Wide")):
+        ask("greedy", tenant, queue)
+    assert answers == [429, 429, 429]
+    ask("other", "acme", "Jobs")
+    assert answers[3:] == [200]
+    for number in range(40):
+        _fill(made, runtime.queue("acme", QueueSpec("Jobs")), f"token-{number}")
+    stranger = ask("newcomer", "globex", "Jobs")
+    assert answers[4:] == [429], "the deployment's places are taken"
+    stranger.enqueue("is taken all the same")
+    assert len(stranger.dequeue()) == 1, "who need not wait needs no place"

@@ -10,6 +10,7 @@ import pytest
 
 from millrace.http.edge import EDGE_HEADER
 from millrace.model.uploads import STAGE
+from millrace.pull.waiting_places import MAX_WAITING, MAX_WAITING_PER_TOKEN
 from tests.infra.template.translated import document, listed, resources, settled
 
 TABLES = resources("AWS::DynamoDB::Table")
@@ -66,6 +67,18 @@ def test_api_is_throttled_and_logged_without_what_senders_sent() -> None:
     logged = set(re.findall(r"\$context\.([\w.]+)", stage["AccessLogSettings"]["Format"]))
     answers = {"requestId", "routeKey", "status", "responseLatency", "integrationErrorMessage"}
     assert logged == answers | {"identity.sourceIp"}
+
+
+def test_each_call_asks_for_its_token_anew() -> None:
+    (authoriser,) = resources("AWS::ApiGatewayV2::Authorizer").values()
+    assert settled(authoriser["AuthorizerResultTtlInSeconds"]) == 0, "a revoked token is refused at once"
+    assert authoriser["IdentitySource"] == ["$request.header.Authorization"], "no answer serves another token"
+
+
+def test_waiting_consumers_are_bounded_out_of_the_box() -> None:
+    variables = FUNCTIONS["ConsumerFunction"]["Environment"]["Variables"]
+    bounds = (settled(variables["MAX_WAITING"]), settled(variables["MAX_WAITING_PER_TOKEN"]))
+    assert bounds == (MAX_WAITING, MAX_WAITING_PER_TOKEN) == (400, 100)
 
 
 def test_worker_is_traced_where_that_is_asked_for() -> None:

@@ -44,6 +44,19 @@ def test_only_the_digest_of_the_secret_is_stored(tokens: DynamoTokens, faults: F
     assert len(stored["digest"]["B"]) == 32
 
 
+def test_a_token_is_looked_up_strongly_consistent(tokens: DynamoTokens, faults: FaultyClient) -> None:
+    """Else one that was revoked a moment ago might still be taken."""
+    asked: list[dict[str, Any]] = []
+
+    def noted(send: Send, _operation: str, arguments: dict[str, Any]) -> Answer:
+        asked.append(arguments)
+        return send(**arguments)
+
+    faults.plan(noted)
+    tokens.get_token("abc")
+    assert [arguments["ConsistentRead"] for arguments in asked] == [True]
+
+
 def test_an_expired_token_is_listed_for_a_while_and_one_without_an_end_for_good(
     tokens: DynamoTokens, faults: FaultyClient
 ) -> None:
