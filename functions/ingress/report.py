@@ -6,18 +6,16 @@ A sender's data is in neither: names are those of our definitions, reasons are f
 from __future__ import annotations
 
 import os
-from threading import Lock
 
-from aws_lambda_powertools.logging import Logger
-from aws_lambda_powertools.metrics import Metrics, MetricUnit
-
+from functions.ingress.lines import count_line, json_logger
+from millrace.history.log import to_standard_output
+from millrace.model.clock import system_clock
 from millrace.webhooks.serve import FAILED, REFUSED, Served
 
-logger = Logger(service="ingress")
+SERVICE = "ingress"
 #: template.yaml names a namespace for each stack, so that two in one account stay apart.
-metrics = Metrics(namespace=os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or "Millrace", service="ingress")
-
-_counting = Lock()
+NAMESPACE = os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or "Millrace"
+logger = json_logger(SERVICE)
 
 #: outcome → metric.
 METRICS = {
@@ -63,10 +61,5 @@ def _log(served: Served) -> None:
 
 
 def _count(name: str, served: Served, dimensions: dict[str, str]) -> None:
-    # A Lambda serves one call at a time; the local stack's gateway serves many, and the dimensions are shared.
-    with _counting:
-        metrics.add_dimension("webhook", served.webhook or NO_WEBHOOK)
-        for dimension, value in dimensions.items():
-            metrics.add_dimension(dimension, value)
-        metrics.add_metric(name, MetricUnit.Count, 1)
-        metrics.flush_metrics()
+    every = {"webhook": served.webhook or NO_WEBHOOK, **dimensions, "service": SERVICE}
+    to_standard_output(count_line(NAMESPACE, name, every, system_clock()) + "\n")

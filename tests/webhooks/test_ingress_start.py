@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 HEAVY = (
     *("boto3", "botocore.session", "botocore.client", "pynamodb", "pydantic", "pyspark"),
-    *("lark", "cel", "celpy", "cryptography", "jwt", "asyncio"),
+    *("lark", "cel", "celpy", "cryptography", "jwt", "asyncio", "aws_lambda_powertools"),
 )
 
 SERVE_ONE = """

@@ -28,6 +28,7 @@ TEMPLATE = Template.read()
 FUNCTIONS = TEMPLATE.functions()
 #: Set by Lambda, by whoever runs the local stack, or left at its default on purpose.
 NOT_OURS = {
+    "_X_AMZN_TRACE_ID",
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
     "AWS_LAMBDA_FUNCTION_NAME",
     "AWS_REGION",
@@ -45,7 +46,7 @@ NOT_OURS = {
     "OTEL_SDK_DISABLED",
     "PROMETHEUS",
 }
-#: Read by Powertools.
+#: Read by Powertools, and by the ingress for the same lines.
 POWERTOOLS = {"POWERTOOLS_LOG_LEVEL"}
 READS = re.compile(r"""(?:environ(?:ment)?(?:\.get\(|\[)|need\(|_listed\(environment, )"([A-Z_]{4,})\"""")
 

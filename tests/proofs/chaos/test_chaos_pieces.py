@@ -13,7 +13,6 @@ from typing import ClassVar, cast
 
 import pytest
 
-from functions.ingress import report as ingress_report
 from millrace.history.log import HistoryEvent
 from millrace.history.records import HistoryRecord
 from millrace.model.message import Attempt, DeadLetter
@@ -188,23 +187,3 @@ def test_nobody_hears_of_a_transaction_whose_commit_is_not_known(engine: Settled
 
     with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
         ask(engine, "TransactWriteItems")
-
-
-# -- found by chaos --
-def test_two_calls_at_once_do_not_mix_their_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The local gateway serves many calls in one process; one call's dimensions showed up in another's metrics."""
-    alone: list[bool] = []
-
-    class Metrics:
-        def add_dimension(self, *_: object) -> None:
-            alone.append(ingress_report._counting.locked())
-
-        add_metric = add_dimension
-
-        def flush_metrics(self) -> None:
-            self.add_dimension()
-
-    monkeypatch.setattr(ingress_report, "metrics", Metrics())
-    ingress_report._count("Accepted", SimpleNamespace(webhook="Hook"), {"reason": "x"})  # type: ignore[arg-type]
-
-    assert alone == [True] * 4
