@@ -7,7 +7,7 @@ import pytest
 import functions.admin.app as admin
 from millrace.admin.service import AdminService
 from millrace.engine.queue import Runtime
-from millrace.model.admin_jobs import AdminJobs
+from millrace.model.admin_jobs import AdminJob, AdminJobs
 from millrace.model.audit import AuditLog
 from millrace.stores.dynamodb.admin_jobs import DynamoAdminJobs
 from millrace.stores.dynamodb.audit import DynamoAuditLog
@@ -19,13 +19,24 @@ from tests.admin.calling import DEFINITIONS, Caller
 from tests.conftest import Clock
 
 
+class JobsOfTenant(DynamoAdminJobs):
+    """Finds one tenant's open jobs alone: tests share a table, and nobody runs another's job by a clock that stands."""
+
+    tenant = ""
+
+    def list_open(self) -> list[AdminJob]:
+        return [job for job in super().list_open() if job.tenant == self.tenant]
+
+
 @pytest.fixture
-def service(dynamo_store: DynamoStore, clock: Clock) -> AdminService:
+def service(dynamo_store: DynamoStore, clock: Clock, tenant: str) -> AdminService:
     client, table = dynamo_store._calls.client, dynamo_store._names.queue
+    jobs = JobsOfTenant(client, table)
+    jobs.tenant = tenant
     return AdminService(
         Runtime(dynamo_store, MemoryBlobs(), clock=clock, chance=lambda: 0.5),
         DEFINITIONS,
-        DynamoAdminJobs(client, table),
+        jobs,
         DynamoAuditLog(client, table),
     )
 
