@@ -21,6 +21,9 @@ from millrace.model.queue_state import BreakerState
 from millrace.model.tokens import revoke
 from tests.console.stack import MARKUP, Stack, bury_many, stuck
 
+#: Nothing is ever sent there; without the policy the browser would try.
+ELSEWHERE = "data:text/plain,taken"
+
 
 def sign_in(page: Any, token: str) -> None:
     page.get_by_label("Token").fill(token)
@@ -91,7 +94,8 @@ def test_nothing_runs_but_the_consoles_own_files(page: Any, stack: Stack) -> Non
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    assert "require-trusted-types-for 'script'" in policy
+    for directive in ("require-trusted-types-for 'script'", "trusted-types 'none'", "connect-src 'self'"):
+        assert directive in policy
     assert answer.headers["x-content-type-options"] == "nosniff"
     for name in Path("functions/admin/console").iterdir():
         text = name.read_text()
@@ -103,6 +107,8 @@ def test_nothing_runs_but_the_consoles_own_files(page: Any, stack: Stack) -> Non
     try_markup = "() => { try { document.body.innerHTML = '<i>x</i>'; return 'set'; } catch (e) { return e.name; } }"
     refused = other.evaluate(try_markup)
     assert refused == "TypeError"
+    for attempt in ("trustedTypes.createPolicy('p', {})", f"await fetch('{ELSEWHERE}')"):
+        assert other.evaluate(f"async () => {{ try {{ {attempt}; }} catch (e) {{ return e.name; }} }}") == "TypeError"
 
 
 def test_a_reload_keeps_the_operator_signed_in_until_the_sign_out(page: Any, stack: Stack) -> None:

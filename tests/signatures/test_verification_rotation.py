@@ -101,6 +101,15 @@ def test_every_secret_is_tried_whatever_matched_before(scheme: Scheme) -> None:
     assert counts[0] == counts[1] >= 2
 
 
+@pytest.mark.parametrize("name", [name for name, row in SCHEMES.items() if not row.asymmetric and not row.jwt])
+def test_a_shared_secret_is_compared_in_constant_time_and_in_no_other_way(name: str) -> None:
+    """What `compare_digest` denies, nothing else believes."""
+    request = delivery(SCHEMES[name])
+    with mock.patch("hmac.compare_digest", return_value=False) as compared:
+        assert refusal(SCHEMES[name], request, [secret_of(SCHEMES[name])]) is not None
+    assert compared.called
+
+
 def test_docusign_sends_a_header_for_each_of_its_keys() -> None:
     """Whichever of them is ours: the others are of keys that somebody else holds."""
     scheme = preset("docusign")
