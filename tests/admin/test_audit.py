@@ -26,6 +26,8 @@ def test_a_change_leaves_who_what_when_and_its_outcome(call: Caller, service: Ad
     assert (event["action"], event["queue"], event["subject"]) == ("replay_dead_letter", "Jobs", dead_letter_id)
     assert (event["outcome"], event["result"]) == ("ok", replayed["new_message_id"])
     assert (event["correlation_id"], event["at"]) == ("c1", "2027-01-15T08:00:00.000Z")
+    (kept,) = list_audit_events(service.audit_log, call.tenant).items
+    assert kept.ttl - kept.at // 1000 == YEAR_SECONDS == 366 * 86_400
 
 
 def test_a_change_that_was_refused_leaves_its_code(call: Caller) -> None:
