@@ -135,7 +135,7 @@ class World:
     def chain(self, sent: Sent) -> Answer:
         """Only what a rendered mapping can be: an object of JSON, and no key that anybody names."""
         source: Any = SimpleNamespace(
-            message=SimpleNamespace(id="m-1", nonce="n-1", queue="Source"),
+            message=SimpleNamespace(id="m-1", nonce="n-1", queue="Source", headers={}),
             correlation_id="c-1",
             queue=self.queue("Anything"),
         )

@@ -21,7 +21,7 @@ EDGE_HEADER = "x-millrace-edge"
 def passed(event: Any, secret: str) -> Any:
     """The event as its sender sent it to CloudFront; None for one that came around. Unchanged without a secret."""
     if not secret:
-        return event
+        return {} if event is None else event  # no event came around: it is no call at all
     if not isinstance(event, Mapping) or not isinstance(event.get("headers"), Mapping):
         return None
     headers = {str(name).lower(): str(value) for name, value in event["headers"].items()}
