@@ -25,7 +25,7 @@ import base64
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from millrace.engine.queue import Queue
 from millrace.model.errors import BodyTooLarge, InvalidMessage, TooManyValues, UploadRefused
 from millrace.model.message import Draft, Message
 from millrace.model.strict_json import parse
+from millrace.model.values import dataclass
 
 if TYPE_CHECKING:
     from millrace.definitions.message_type import Field, RecordType

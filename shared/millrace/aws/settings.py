@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from millrace.model.queue_spec import BODY_DAYS, DEFAULT_TENANT
+from millrace.model.values import dataclass
 
 
 class SettingMissing(Exception):

@@ -11,11 +11,11 @@ Its work is bounded by its own size, which the compiler limits, and by the strin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from millrace.definitions.message_type import RecordType, describe_value
 from millrace.model.errors import ExpressionFailed, InvalidDefinitions
+from millrace.model.values import dataclass
 
 #: A form deeper than the compiler writes was not written by the compiler.
 MAX_FORM_DEPTH = 40

@@ -8,12 +8,13 @@ depth are bounded by the type and the length of typed lists and maps, never by a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeAlias
 
 from millrace.definitions.spelling import INT_MAX, INT_MIN, parse_bytes, parse_duration, parse_time
 from millrace.model.errors import InvalidDefinitions
+from millrace.model.values import dataclass
 
 #: Problems reported for one message; a list of a million wrong items is not a million sentences.
 MAX_PROBLEMS = 20

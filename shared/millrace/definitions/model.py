@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -12,6 +11,7 @@ from millrace.definitions.expression import Expression
 from millrace.definitions.message_type import STRING, TIME, Field, RecordType
 from millrace.model.errors import ExpressionFailed
 from millrace.model.queue_spec import QueueSpec
+from millrace.model.values import dataclass
 
 #: The group of all messages for which a queue's key has no value: they are kept, in order among themselves.
 NO_KEY = "(none)"

@@ -10,11 +10,12 @@ held is found by the sweep.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from millrace.model.clock import MINUTE, Clock
 from millrace.model.queue_spec import QueueSpec
 from millrace.model.queue_state import GRANT_MINUTES, CounterDelta, CreditRequest, QueueState
+from millrace.model.values import dataclass
 from millrace.stores.interface import Store
 
 MAX_BLOCK = 64

@@ -7,12 +7,12 @@ the very one that a body was packed with.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import Protocol
 
 from millrace.model.clock import MINUTE, Clock
 from millrace.model.dictionary import Dictionary, StoredDictionary, dictionary_of
 from millrace.model.errors import DictionaryLost, StoreUnavailable
+from millrace.model.values import dataclass
 
 #: So many are kept by a process, those that were read last: 32 KB each, and 300 KB where it packs with one.
 KEPT = 64

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from millrace.engine.queue import Queue
 from millrace.model.clock import Entropy
@@ -14,6 +14,7 @@ from millrace.model.keys import may_set_priority
 from millrace.model.message import Draft
 from millrace.model.queue_spec import MAX_PRIORITY, PRIORITIES, QueueSpec
 from millrace.model.trace_context import traced
+from millrace.model.values import dataclass
 
 CORRELATION_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,64}")
 LABEL = re.compile(r"[A-Za-z0-9._:/+=@-]{1,32}")

@@ -8,7 +8,7 @@ nothing that was accepted is lost, and nothing runs twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from millrace.engine.arrival import order_of_arrival
 from millrace.engine.credits import Admission
@@ -19,6 +19,7 @@ from millrace.model.errors import BodyLost, MillraceError, QueueFull, StoreUnava
 from millrace.model.keys import WITHDRAWN, ready_place, waiting_place
 from millrace.model.message import Body, Draft, Entry, Message, Records
 from millrace.model.queue_state import COMMIT_WITHIN_MS
+from millrace.model.values import dataclass
 from millrace.stores.interface import Applied, Refused
 
 #: An entry without its message is left alone for this long: longer than any sender can live.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from millrace.engine.bodies import Bodies
@@ -21,6 +21,7 @@ from millrace.model.message import Body, Entry, Message
 from millrace.model.queue_spec import QUEUE_NAME, TENANT, QueueSpec
 from millrace.model.queue_state import QueueState
 from millrace.model.uploads import Uploads
+from millrace.model.values import dataclass
 from millrace.stores.interface import Store
 
 #: How long a read of the queue's state serves verbs for which a second old is new enough.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from millrace.engine.queue import Queue
 from millrace.model.errors import NotFound
 from millrace.model.message import Attempt, Entry, Message, MessageLocation, Records, Result
+from millrace.model.values import dataclass
 from millrace.stores.interface import Store
 
 

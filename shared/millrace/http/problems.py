@@ -7,7 +7,6 @@ on a 4xx and send it again on a 5xx.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from millrace.model.errors import (
@@ -25,6 +24,7 @@ from millrace.model.errors import (
     StoreUnavailable,
     UnknownQueue,
 )
+from millrace.model.values import dataclass
 
 CONTENT_TYPE = "application/problem+json"
 

@@ -6,10 +6,10 @@ import binascii
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from millrace.model.errors import InvalidCursor, InvalidField
+from millrace.model.values import dataclass
 
 MAX_PAGE = 500
 #: DynamoDB takes sort keys of up to 1,024 bytes; no list of ours has longer ones than this.

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import zlib
 from base64 import urlsafe_b64encode
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from millrace.model.clock import DAY
+from millrace.model.values import dataclass
 
 #: zlib looks back this far, less what it needs to look ahead.
 MAX_CONTENT = 32 * 1024 - 262

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
 from millrace.model.fingerprints import fingerprint
+from millrace.model.values import dataclass
 
 #: Stands in a message item in place of a sort key: it was erased, and this is what remains of it.
 ERASED = "E#"

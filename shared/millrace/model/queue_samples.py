@@ -8,11 +8,11 @@ empty, unless the sweep did not run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from millrace.model.clock import MINUTE
 from millrace.model.queue_state import QueueState
+from millrace.model.values import dataclass
 
 #: One sample for each stretch of this length.
 SAMPLE_MS = 5 * MINUTE

@@ -7,8 +7,9 @@ so nothing here parses text.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+from millrace.model.values import dataclass
 
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
 #: Whose queues are meant where nobody says; a deployment may name another (`DefaultTenant`).

@@ -7,9 +7,10 @@ crash (the sweep repairs that), never too low: `max_depth` is a promise.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from millrace.model.clock import DAY, MINUTE
+from millrace.model.values import dataclass
 
 #: Minutes for which arrivals and endings are kept; the rate needs the last two.
 RATE_MINUTES = 5

@@ -5,10 +5,10 @@ is written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from millrace.model.errors import InvalidTransaction
+from millrace.model.values import dataclass
 
 #: What DynamoDB takes in one TransactWriteItems, the queue's own items included.
 MAX_ITEMS = 100

@@ -8,11 +8,11 @@ nothing else can ever lie there. The message gets a copy under its own id, which
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from millrace.model.clock import DAY, MINUTE
 from millrace.model.message import StoredBody
+from millrace.model.values import dataclass
 
 #: Uploads lie below this in the bucket, and go by a rule of their own; no tenant is called so.
 STAGE = "_uploads"

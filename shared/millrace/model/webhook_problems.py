@@ -5,9 +5,8 @@ The ingress keeps the newest one of each webhook for operators to see. It names 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from millrace.model.clock import MINUTE
+from millrace.model.values import dataclass
 
 #: A problem that no call has met for so long is no longer shown.
 FORGOTTEN_MS = 60 * MINUTE

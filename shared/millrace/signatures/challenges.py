@@ -12,9 +12,9 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from millrace.model.values import dataclass
 from millrace.signatures.errors import ConfigurationMissing, RefusalReason, SignatureInvalid
 from millrace.signatures.keys import Secret
 from millrace.signatures.request import WebhookRequest

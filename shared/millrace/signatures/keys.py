@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from millrace.model.values import dataclass
 from millrace.signatures.errors import ConfigurationMissing
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ delivery itself names (a certificate, the id of a key) anybody can make up, so `
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from millrace.model.values import dataclass
 from millrace.signatures.errors import KeysUnavailable, RefusalReason, SignatureInvalid
 
 MINUTE_MS = 60_000

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from millrace.model.strict_json import parse
+from millrace.model.values import dataclass
 from millrace.signatures.errors import RefusalReason, SignatureInvalid
 
 if TYPE_CHECKING:

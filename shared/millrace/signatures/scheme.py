@@ -6,10 +6,11 @@ A preset and a definition's own `verify_hmac` are both a `Scheme`; nothing else 
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Literal
 
+from millrace.model.values import dataclass
 from millrace.signatures.errors import ConfigurationMissing
 
 #: `token`: the secret itself is sent. The last three are signatures with a key pair; `jwt` is what its rules say.

@@ -23,11 +23,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from millrace.model.values import dataclass
 from millrace.signatures.errors import ConfigurationMissing, SecretUnavailable
 from millrace.signatures.keys import Secret
 

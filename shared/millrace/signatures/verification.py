@@ -14,8 +14,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from millrace.model.values import dataclass
 from millrace.signatures.challenges import could_be_crc_token
 from millrace.signatures.covered import at_path, digest, messages, part, written
 from millrace.signatures.errors import ConfigurationMissing, RefusalReason, SignatureInvalid

@@ -11,7 +11,6 @@ minted by the caller, and "it already holds mine" is success.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from millrace.model.cursor import Page
@@ -30,6 +29,7 @@ from millrace.model.message import (
 from millrace.model.queue_samples import QueueSample
 from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest, QueueState, Slot
 from millrace.model.transaction import AppWrite
+from millrace.model.values import dataclass
 from millrace.model.webhook_problems import WebhookProblem
 
 T = TypeVar("T")

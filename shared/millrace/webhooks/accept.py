@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -17,6 +16,7 @@ from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus
 from millrace.http.problems import MethodNotAllowed
 from millrace.model.message import Draft
+from millrace.model.values import dataclass
 from millrace.signatures import (
     ChallengeKind,
     ChallengeResponse,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from millrace.engine.queue import Runtime
 from millrace.model.errors import BodyTooLarge, MillraceError, NotFound
 from millrace.model.queue_spec import DEFAULT_TENANT, HOOK_PREFIX, MAX_BODY_BYTES
+from millrace.model.values import dataclass
 from millrace.signatures import Headers, PublishedKeys, Scheme, SecretSource, WebhookRequest, scheme_from
 from millrace.signatures.challenges import asks_anybody
 from millrace.signatures.request import FORM_TYPE

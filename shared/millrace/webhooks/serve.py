@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -17,6 +16,7 @@ from millrace.engine.enqueue import Receipt
 from millrace.http.event_body import body_of
 from millrace.http.problems import problem
 from millrace.model.errors import InvalidRequest, MillraceError, QueueFull
+from millrace.model.values import dataclass
 from millrace.signatures import Headers, SignatureInvalid, WebhookRequest
 from millrace.webhooks.accept import IngressOutcome, IngressResult, accept
 from millrace.webhooks.endpoint import Ingress, WebhookEndpoint

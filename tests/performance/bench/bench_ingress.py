@@ -30,7 +30,7 @@ from infra.local.dynamodb import CREDENTIALS, REGION
 from tests.engines import own_engine
 
 ROOT = Path(__file__).resolve().parents[3]
-CPU_AIM, START_AIM = 1.2, 1.0
+CPU_AIM, START_AIM = 1.2, 0.5
 ROUNDS, CALLS, STARTS = 9, 60, 9
 SECRET = "whsec_bench"
 ENVIRONMENT = {

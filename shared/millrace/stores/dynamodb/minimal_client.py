@@ -19,13 +19,14 @@ import ssl
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from zlib import crc32
 
+from millrace.model.values import dataclass
 from millrace.stores.dynamodb.client import Declined, NeverSent, NoAnswer
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from millrace.model.clock import Chance, system_chance
 from millrace.model.errors import StoreUnavailable
+from millrace.model.values import dataclass
 from millrace.stores.dynamodb.client import declined, never_sent, unanswered
 
 if TYPE_CHECKING:
