@@ -7,9 +7,20 @@ import pytest
 from millrace.admin import run_erase
 from millrace.admin.service import AdminService
 from millrace.engine.enqueue import enqueue
+from millrace.engine.queue import Runtime
 from millrace.engine.status import MessageStatus, status
 from millrace.model.message import Draft
-from tests.admin.calling import Caller
+from millrace.stores.memory.admin import MemoryAdminJobs, MemoryAuditLog
+from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
+from tests.admin.calling import DEFINITIONS, Caller
+from tests.conftest import Clock
+
+
+@pytest.fixture
+def service(memory_store: MemoryStore, clock: Clock) -> AdminService:
+    """On a table of its own: pages of two through what all tests share would take minutes."""
+    runtime = Runtime(memory_store, MemoryBlobs(), clock=clock)
+    return AdminService(runtime, DEFINITIONS, MemoryAdminJobs(), MemoryAuditLog())
 
 
 def test_a_scan_goes_on_page_by_page_and_waits_in_between(

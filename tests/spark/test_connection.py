@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,9 @@ CONNECTION = TableConnection("queues", "letters", "bodies", region=REGION, endpo
 
 @pytest.fixture(autouse=True)
 def _no_connection_before_or_after() -> None:
-    connect.cache_clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # earlier tests' connections, open as long as their process
+        connect.cache_clear()
 
 
 def test_tasks_of_one_process_share_a_connection() -> None:

@@ -9,6 +9,7 @@ import io
 import json
 import re
 import sys
+import threading
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -84,6 +85,8 @@ class Cloud:
         return blobs
 
     def _note(self, service: str, operation: str, arguments: Mapping[str, Any]) -> None:
+        if threading.current_thread().name.startswith("job-"):
+            return  # another test's stack in this process still has an admin job at work
         if service == "dynamodb":
             self.needs.update(self._of_table(operation, arguments))
             self.methods.add(_method())

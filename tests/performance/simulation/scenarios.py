@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from millrace.engine.dead_letters import list_dead_letters
 from millrace.engine.enqueue import enqueue_all
 from millrace.engine.queue import Queue, Runtime
 from millrace.model.body import Blobs
 from millrace.model.errors import MillraceError, StoreUnavailable
-from millrace.model.message import Draft
+from millrace.model.message import DeadLetter, Draft
 from millrace.model.queue_spec import Ordering, QueueSpec, Retention, RetryPolicy
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.counters import queue_state_key
@@ -374,6 +375,15 @@ def unlimited(one: World) -> Iterator[None]:
     yield
     one.dynamodb.limits = limits
     one.dynamodb.bill = Bill()
+
+
+def dead_letters(one: World, queue: Queue) -> list[DeadLetter]:
+    """What a queue has buried, without waiting for it."""
+    found: list[DeadLetter] = []
+    with unlimited(one):
+        one.time.spawn("look", lambda: found.extend(list_dead_letters(queue).items))
+        one.time.run(1)
+    return found
 
 
 def fill(one: World, queue: Queue, drafts: Sequence[Draft]) -> None:

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from millrace.admission.schedules import tick_message_id
-from millrace.engine.dead_letters import list_dead_letters
 from millrace.worker.slots import SLOT_LEASE_MS
 from tests.performance.simulation.deployment import MAX_ATTEMPTS, Deployment, beside_a_sweep
-from tests.performance.simulation.scenarios import TENANT, World, unlimited, world
+from tests.performance.simulation.scenarios import TENANT, World, dead_letters, world
 from tests.performance.simulation.virtual_time import NOON
 from tests.worker.definitions import TYPE, compiled
 
@@ -83,9 +82,8 @@ def test_messages_that_always_fail_keep_no_good_one_waiting(one: World) -> None:
     one.time.run(120_000)
     assert max(map(deployment.wait_ms, good)) < 1_000
     assert {len(one.started_at[ids[0]]) for ids in poison} == {MAX_ATTEMPTS}
-    with unlimited(one):
-        dead_letters = list_dead_letters(one.runtime().queue(TENANT, deployment.spec("Keyed"))).items
-    assert sorted(dead_letter.message.id for dead_letter in dead_letters) == sorted(ids[0] for ids in poison)
+    buried = dead_letters(one, one.runtime().queue(TENANT, deployment.spec("Keyed")))
+    assert sorted(dead_letter.message.id for dead_letter in buried) == sorted(ids[0] for ids in poison)
 
 
 def test_in_normal_operation_no_wake_up_fails_or_is_late(one: World) -> None:

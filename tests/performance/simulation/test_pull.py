@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from millrace.aws.blobs import S3Blobs
-from millrace.engine.dead_letters import list_dead_letters
 from millrace.http.routes import Api
 from millrace.model.message import DeadLetterReason
 from millrace.openapi import V1_ROUTES
 from millrace.pull.service import PullService
 from millrace.stores.memory.admin import MemoryTokens
 from tests.performance.simulation.aws import Function, Lambda, SimulatedS3
-from tests.performance.simulation.scenarios import TENANT, World, unlimited, world
+from tests.performance.simulation.scenarios import TENANT, World, dead_letters, world
 from tests.pull.calling import DEFINITIONS, Caller
 
 JOBS, FORGETFUL = "/v1/queues/Jobs", "/v1/queues/Forgetful"
@@ -69,9 +68,8 @@ def test_a_lost_body_is_a_dead_letter_and_hides_no_other_message(one: World) -> 
         assert sorted(message["body"] for message in held.json["messages"]) == [0, 1, 2]
 
     consumer.play(work)
-    with unlimited(one):
-        queue = one.runtime().queue(TENANT, DEFINITIONS.queue("Jobs").spec)
-        assert [letter.reason for letter in list_dead_letters(queue).items] == [DeadLetterReason.BODY_LOST]
+    queue = one.runtime().queue(TENANT, DEFINITIONS.queue("Jobs").spec)
+    assert [dead_letter.reason for dead_letter in dead_letters(one, queue)] == [DeadLetterReason.BODY_LOST]
 
 
 def test_every_message_is_handed_out_in_answers_that_lambda_returns(one: World) -> None:

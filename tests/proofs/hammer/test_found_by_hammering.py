@@ -106,6 +106,6 @@ def test_an_ack_repeated_after_its_claim_succeeds_again_where_its_result_tells_w
     enqueue(queue, Draft(b"{}"))
     held = claim(queue, owner="w", lease_ms=1_000).claims[0]
 
-    assert ack(queue, [held.entry]) == [None]
+    assert ack(queue, [held.entry], [b"r"]) == [None]
     bench.clock.forward(5_000)
-    assert ack(queue, [held.entry]) == [None]
+    assert ack(queue, [held.entry], [b"r"]) == [None]
