@@ -54,12 +54,13 @@ class BatchRig(TargetRig):
         return [status(self.queue(), message_id).status for message_id in ids]
 
 
-def worker_of(rig: BatchRig) -> Worker:
+def worker_of(rig: BatchRig, time_left: TimeLeft | None = None) -> Worker:
     """A worker of the rig's queue that a test can reach into."""
     queue, definition = rig.queue(), rig.definitions.queue("Jobs")
     plan = TargetPlan(definition, rig.drainer.deliveries, rig.drainer._breakers_of(queue, definition))
     assert plan.batch is not None
-    return Worker(queue, plan, settings=AT_ONCE, together=Together(plan.batch, plan.deliver_batch))
+    together = Together(plan.batch, plan.deliver_batch)
+    return Worker(queue, plan, settings=AT_ONCE, time_left=time_left, together=together)
 
 
 def test_messages_come_together_and_end_each_by_itself(bench: Bench) -> None:
@@ -340,15 +341,16 @@ def test_a_claim_lost_in_a_batch_ends_its_own_run_alone(bench: Bench) -> None:
 def test_a_batch_cut_by_the_deadline_is_given_back_uncharged(bench: Bench) -> None:
     """The worker's time is over while it runs: nothing of it counts or is charged; its thread is left behind once."""
     stuck: list[int] = []
+    left: list[int | None] = [None]
 
     def handler(_batch: Batch) -> None:
+        left[0] = AT_ONCE.cut_ms + 1  # too little to claim again
         worker._endings.cut(began=bench.clock() - 60_000)
         stuck.append(worker.pipeline.stuck)
-        worker.stop(0.0)
 
     rig = BatchRig(bench, handler, RETRIES)
     ids = rig.send(3)
-    worker = worker_of(rig)
+    worker = worker_of(rig, TimeLeft(lambda: left[0]))
     counts = worker.run().counts
     assert (stuck, counts["cut"], counts["discarded"], counts["done"]) == ([1], 3, 3, 0)
     assert [rig.entry(one).attempts for one in ids] == [0, 0, 0]
