@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import httpx
@@ -12,6 +14,7 @@ import pytest
 
 from millrace import Context
 from millrace.client import Client, Consumer, Delivery, Hooks
+from millrace.client.loops import INPUT_RETRY_MS
 from millrace.engine.enqueue import enqueue
 from millrace.model.message import Draft
 from millrace.pull.service import PullService
@@ -262,26 +265,32 @@ def test_a_run_that_asks_for_more_time_gets_it_and_stays_held(make: Make, client
     assert consumer._held == {}, "an extended claim has another handle, and is let go all the same"
 
 
-def test_a_message_whose_input_cannot_be_fetched_is_given_back_uncharged(
-    make: Make, client: Client, service: PullService, wire: Wire, time: VirtualTime
+@pytest.mark.parametrize("batch", [None, 2])
+def test_a_message_whose_input_cannot_be_fetched_is_left_alone_for_a_while_uncharged(
+    make: Make, client: Client, service: PullService, wire: Wire, time: VirtualTime, batch: int | None
 ) -> None:
+    """A message without its input must neither cost an attempt nor take the place of those that can run."""
+    given_back, done = threading.Event(), threading.Event()
+
     def before(request: httpx.Request) -> httpx.Response | None:
+        if request.url.path.endswith("/snooze"):
+            given_back.set()
         return httpx.Response(403) if request.url.path.endswith("/body") else None
 
-    consumer = make(concurrency=1)
-    consumer.handle("Jobs", wait_ms=0)(lambda _given: pytest.fail("was started"))
-    enqueue(service.queue(wire.tenant, "Jobs"), Draft(b"\x00" * 5_000_000))
+    consumer = make(concurrency=1, hooks=Hooks(done=lambda _job: done.set()))
+    consumer.handle("Jobs", wait_ms=0, batch=batch)(lambda _given: None)
+    lost = enqueue(service.queue(wire.tenant, "Jobs"), Draft(b"\x00" * 5_000_000)).message_id
+    client.enqueue("Jobs", "healthy, and behind it")
     wire.before = before
     consumer.start()
-    time.settle(2)
-    consumer.ask_to_stop()
-    time.forward(1_000)
-    for _ in range(100):
-        if found := client.claim("Jobs"):
-            assert found[0].attempt == 1
-            return
-        time.forward(100)
-    pytest.fail("it was not given back")
+    assert given_back.wait(PATIENCE)
+    assert done.wait(PATIENCE)
+    consumer.stop()
+    wire.before = lambda _request: None
+    assert client.claim("Jobs") == [], "it is not offered again at once"
+    time.forward(INPUT_RETRY_MS)
+    (again,) = client.claim("Jobs")
+    assert (again.message_id, again.attempt) == (lost, 1)
 
 
 def test_a_handler_whose_message_is_cancelled_is_told_with_the_next_heartbeat(
@@ -313,23 +322,35 @@ def test_a_handler_whose_message_is_cancelled_is_told_with_the_next_heartbeat(
 def test_messages_of_a_fifo_queue_run_one_after_another_whatever_the_concurrency(
     make: Make, client: Client, time: VirtualTime
 ) -> None:
-    started: list[int] = []
-    running, most = [0], [0]
+    """The test is told of each run and lets it end, so that a second beside it is seen."""
+    begun: SimpleQueue[int] = SimpleQueue()
+    may_end = threading.Semaphore(0)
+    failed: list[int] = []
 
     def handler(number: int) -> None:
-        started.append(number)
-        running[0] += 1
-        most[0] = max(most[0], running[0])
-        Sleeper(time)(1)
-        running[0] -= 1
-        if number == 1 and started.count(1) == 1:
+        begun.put(number)
+        assert may_end.acquire(timeout=PATIENCE)
+        if number == 1 and not failed:
+            failed.append(number)
             raise ValueError("not yet")
+
+    def next_run() -> int:
+        for _ in range(200):
+            with suppress(Empty):
+                return begun.get(timeout=0.05)
+            time.settle(2)  # the fetch and the heartbeat: a retry is waited for
+            time.forward(100)
+        pytest.fail("nothing more was started")
 
     consumer = make(concurrency=4)
     consumer.handle("Ordered", wait_ms=0)(handler)
     ids = [client.enqueue("Ordered", number).message_id for number in range(4)]
     consumer.start()
-    while client.status("Ordered", ids[-1])["status"] != "done":
-        time.forward(100)
-    assert (started, most[0]) == ([0, 1, 1, 2, 3], 1)
+    for expected in (0, 1, 1, 2, 3):
+        assert next_run() == expected
+        time.settle(2)
+        assert begun.empty(), "a second one beside it"
+        may_end.release()
+    consumer.stop()
+    assert [client.status("Ordered", one)["status"] for one in ids] == ["done"] * 4
     assert client.status("Ordered", ids[2])["history"] == [], "given back behind the failed one, uncharged"

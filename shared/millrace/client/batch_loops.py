@@ -100,8 +100,10 @@ class BatchLoops(ConsumerLoops[D]):
         except Reject as error:
             yield from self._end(job, Outcome(error=error))
             return False
-        except CallFailed:  # it has not started: no attempt is charged
-            yield from self._release([job])
+        except CallFailed as error:
+            if self._own_ending(job):
+                yield from self._postpone(job, error)
+            self._drop(job)
             return False
         if job.lost:
             self._drop(job)

@@ -31,6 +31,8 @@ WAIT_MS = 10_000
 #: Between fetches that brought nothing and did not wait on the server.
 IDLE_S = 1.0
 FIRST_RESTART_S, MAX_RESTART_S = 0.5, 30.0
+#: A message whose input could not be fetched comes back after this: asked for again at once, it would be all that runs.
+INPUT_RETRY_MS = 5_000
 BATCH = 100
 #: The ordering in which what one fetch brings must run one after another.
 FIFO = "fifo"
@@ -325,9 +327,8 @@ class ConsumerLoops(Generic[D]):
         """Run the handler: what returns is acked, what it raises says what becomes of the message."""
         try:
             arguments = yield from self._arguments(subscription, job)
-        except CallFailed as error:  # it has not started: no attempt is charged
-            log.warning("no input: %s: %s", named(job), error, extra={"action": "input_failed", **log_fields(job)})
-            yield from self._give_back(job.release, job)
+        except CallFailed as error:
+            yield from self._postpone(job, error)
             return
         self._deadlines[id(job)] = self._clock() + job.message.execution_timeout_ms / 1000
         self._notify()
@@ -351,6 +352,11 @@ class ConsumerLoops(Generic[D]):
             return subscription.handler, (yield Call(job.read_input)), job
         except Reject as error:
             return partial(_raise, error), None, job
+
+    def _postpone(self, job: Any, error: CallFailed) -> Loop[None]:
+        """Give back what has no input for now. It has not started: no attempt is charged."""
+        log.warning("no input: %s: %s", named(job), error, extra={"action": "input_failed", **log_fields(job)})
+        yield from self._give_back(job.snooze, job, INPUT_RETRY_MS)
 
     def _done(self, job: Any, result: Any) -> Loop[bool]:
         """Ack what a handler has done; whether that was taken."""
