@@ -100,7 +100,7 @@ class MinimalClient:
 
     def _send(self, operation: str, arguments: Response) -> Response:
         """One request, once. Raises Declined, NeverSent or NoAnswer."""
-        body = json.dumps(arguments, default=_encoded, separators=(",", ":")).encode()
+        body = encode_request(arguments)
         headers = self._signer.headers(VERSION + operation, body, self._credentials(), time.time())
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         request = f"POST / HTTP/1.1\r\n{lines}content-length: {len(body)}\r\n\r\n".encode() + body
@@ -209,6 +209,11 @@ def _read(operation: str, response: HTTPResponse, data: bytes) -> Response:
             "ResponseMetadata": {"HTTPStatusCode": response.status},
         }
     )
+
+
+def encode_request(arguments: Response) -> bytes:
+    """A request's body, as DynamoDB's JSON spells it."""
+    return json.dumps(arguments, default=_encoded, separators=(",", ":")).encode()
 
 
 def _encoded(value: Any) -> str:
