@@ -18,7 +18,6 @@ DEFAULT_TENANT = "default"
 QUEUE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}", re.ASCII)
 #: Webhooks lie below this; so no tenant is called so.
 HOOK_PREFIX = "hook"
-QUEUE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 #: Names for priorities; a number from 0 to 9999 serves as well. Higher runs first.
 PRIORITIES = {"low": 0, "normal": 50, "high": 100, "critical": 200}
 MAX_PRIORITY = 9999
