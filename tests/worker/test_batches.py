@@ -18,7 +18,8 @@ from millrace.handlers.controls import Reject, Retry, Snooze, Unavailable
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Ordering
 from millrace.worker import Commands, TimeLeft
-from millrace.worker.pipeline import Pipeline, Run, Stage
+from millrace.worker.pipeline import Pipeline
+from millrace.worker.run import Run, Stage
 from millrace.worker.runners import Together
 from millrace.worker.targets.plan import TargetPlan
 from millrace.worker.time_left import real_wait

@@ -13,7 +13,9 @@ from millrace.model.queue_spec import Ordering
 from millrace.model.strict_json import memory_cost
 from millrace.worker import RunContext, TimeLeft
 from millrace.worker.body_budget import LEAST, MB, OWN_MEMORY, BodyBudget
-from millrace.worker.pipeline import MAX_DEFERRED, Pipeline, Run
+from millrace.worker.buffer import MAX_DEFERRED
+from millrace.worker.pipeline import Pipeline
+from millrace.worker.run import Run
 from millrace.worker.time_left import real_wait
 from tests.conftest import Bench
 from tests.worker.conftest import drain, put, worker

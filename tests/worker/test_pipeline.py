@@ -11,7 +11,8 @@ from millrace.engine.queue import Queue
 from millrace.model.message import Draft
 from millrace.model.queue_spec import Ordering
 from millrace.worker import TimeLeft
-from millrace.worker.pipeline import BATCH, MAX_UNWRITTEN, Pipeline, Run, Stage
+from millrace.worker.pipeline import BATCH, MAX_UNWRITTEN, Pipeline
+from millrace.worker.run import Run, Stage
 from millrace.worker.time_left import real_wait
 from tests.conftest import Bench
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from millrace.model.strict_json import memory_cost
 
 if TYPE_CHECKING:
-    from millrace.worker.pipeline import Run
+    from millrace.worker.run import Run
 
 MB = 1024 * 1024
 #: What a worker's process takes without any body: interpreter, clients, commands.

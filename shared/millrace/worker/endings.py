@@ -20,7 +20,8 @@ from millrace.model.errors import BodyLost, InvalidTransaction, MillraceError, S
 from millrace.model.message import DeadLetterReason
 from millrace.worker.context import log
 from millrace.worker.counts import RunCounter
-from millrace.worker.pipeline import Pipeline, Run, Stage
+from millrace.worker.pipeline import Pipeline
+from millrace.worker.run import Run, Stage
 from millrace.worker.time_left import TimeLeft
 
 #: Acks without an answer are repeated so often; repeating one that succeeded succeeds again.

@@ -12,69 +12,22 @@ buffer; up to a batch of such waits without keeping others from being fetched an
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from enum import Enum
-from threading import Condition, Event, Lock
+from threading import Condition, Lock
 
-from millrace.engine.claim import Claim
-from millrace.engine.finish import Ended
 from millrace.engine.queue import Queue
 from millrace.handlers.batches import BatchSettings
 from millrace.model.message import Entry
 from millrace.model.queue_spec import Ordering
-from millrace.model.transaction import AppWrite
 from millrace.worker.body_budget import BodyBudget
+from millrace.worker.buffer import Buffer
+from millrace.worker.run import BatchCall, Run, Stage
 from millrace.worker.time_left import TimeLeft, Wait
 
 #: Claims of one fetch, and acks of one commit: what one batch request carries.
 BATCH = 25
 #: Acks that may wait to be written before no more is fetched.
 MAX_UNWRITTEN = 4 * BATCH
-#: Runs that wait for memory and do not count as buffered; the next ones do, so that a worker does not hoard.
-MAX_DEFERRED = BATCH
-
-
-class Stage(Enum):
-    """How far a run has come; changed only under the pipeline's lock."""
-
-    BUFFERED = 1
-    RUNNING = 2
-    FINISHING = 3  #: its ending is being written
-    GONE = 4
-
-
-@dataclass(slots=True, eq=False)
-class BatchCall:
-    """Runs that one thread does together."""
-
-    runs: list[Run]
-    stuck: bool = False  #: none of them counts any more, and the handler has not come back
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """A claim, and how far it has come."""
-
-    claim: Claim
-    entry: Entry  #: the claim's entry with the newest extension
-    start_at: int = 0  #: under a rate limit: not before this
-    stage: Stage = Stage.BUFFERED
-    started_at: int = 0
-    deadline: int = 0
-    result: bytes = b""
-    deferred: bool = False  #: its body waits for those of others to be over
-    writes: list[AppWrite] = field(default_factory=list)  #: the handler's own, made together with the ack
-    ended: Ended | None = None  #: done and out of the queue; what follows is still to be written
-    cancelled: Event = field(default_factory=Event)
-    buffered_at: int = 0
-    alone: bool = False  #: no other message may be run together with this one
-    call: BatchCall | None = None  #: with which others it runs
-
-    def live(self, now: int, margin_ms: int = 0) -> bool:
-        """The claim holds by the worker's own clock."""
-        return self.entry.until - margin_ms > now
 
 
 class Pipeline:
@@ -101,8 +54,7 @@ class Pipeline:
         self._startable = Condition(self._lock)
         self._move = Condition(self._lock)
         self._committable = Condition(self._lock)
-        self._buffer: deque[Run] = deque()
-        self._deferred = 0  #: of the buffered runs, how many wait for memory
+        self._buffer = Buffer(queue, self._batch, budget, self._moved)
         self._held: dict[str, Run] = {}
         self._finished: list[Run] = []  #: done; their acks are still to be written
         self._ended: list[Run] = []  #: done and out of the queue: what follows is still to be written
@@ -127,24 +79,21 @@ class Pipeline:
             if self._batch.size > 1:
                 free = max(0, self.concurrency - self._calls - self.stuck)
                 most = max(BATCH, self._batch.size)
-                return min(most, max(0, free * self._batch.size + 2 * ahead - self._buffered()))
-            if self._buffered() > ahead:
+                return min(most, max(0, free * self._batch.size + 2 * ahead - self._buffer.startable))
+            if self._buffer.startable > ahead:
                 return 0
-            waiting = len(self._buffer) - self._buffered()
+            waiting = len(self._buffer) - self._buffer.startable
             unfinished = len(self._held) - waiting - len(self._finished) - self._writing + self.stuck
             return min(BATCH, max(0, self.concurrency + 2 * ahead - unfinished))
 
     def add(self, runs: Iterable[Run]) -> int:
         """Buffer claimed runs; how many threads more would have something to do."""
         with self._lock:
-            now = self._queue.now()
             for run in runs:
-                run.buffered_at = now
-                run.alone = BatchSettings.alone(run.claim.attempt, self._queue.spec.delivery.max_attempts)
                 self._held[run.entry.token] = run
                 self._buffer.append(run)
             self._startable.notify(len(self._buffer))
-            return max(0, -(-len(self._buffer) // self._batch.size) - self._waiting_runners)
+            return max(0, self._buffer.calls - self._waiting_runners)
 
     def wait_for_move(self, seen: int, seconds: float | None) -> None:
         """Until something has moved since `moves` was `seen`, or the time is over."""
@@ -165,17 +114,9 @@ class Pipeline:
             self._halted = True
             self._moved()
 
-    def _buffered(self) -> int:
-        """What is buffered and may start."""
-        return len(self._buffer) - min(MAX_DEFERRED, self._deferred)
-
-    def _unbuffer(self, run: Run) -> None:
-        self._buffer.remove(run)
-        self._deferred -= run.deferred
-
     def _made_room(self) -> None:
         """Wake the fetch only when it may have something to do: it would be woken for every message otherwise."""
-        if self._buffered() <= self._ahead or not self._held:
+        if self._buffer.startable <= self._ahead or not self._held:
             self._moved()
 
     def _moved(self) -> None:
@@ -194,12 +135,11 @@ class Pipeline:
         with self._lock:
             while True:
                 may_start = bool(self._buffer) and not self._halted and not self._time.stopped
-                run = self._first_that_fits() if may_start else None
+                run = self._buffer.take_first() if may_start else None
                 if run is not None:
-                    self._unbuffer(run)
                     self._made_room()
                     return run
-                early = self._turn_in() if may_start else 0
+                early = self._buffer.turn_in() if may_start else 0
                 if early > 0:
                     self._wait(self._startable, early / 1000)
                 elif self._closed and not may_start:
@@ -214,16 +154,13 @@ class Pipeline:
         with self._lock:
             while True:
                 may_start = bool(self._buffer) and not self._halted and not self._time.stopped
-                early = self._company_in() if may_start else 0
-                runs = self._that_fit_together() if may_start and early <= 0 else []
-                if runs:
+                early = self._buffer.company_in(closed=self._closed) if may_start else 0
+                call = self._buffer.take_call() if may_start and early <= 0 else None
+                if call is not None:
                     self._calls += 1
                     self._made_room()
-                    call = BatchCall(runs)
-                    for run in runs:
-                        run.call = call
                     return call
-                early = early if early > 0 else self._turn_in() if may_start else 0
+                early = early if early > 0 else self._buffer.turn_in() if may_start else 0
                 if early > 0:
                     self._waiting_runners += 1
                     self._wait(self._startable, early / 1000)
@@ -239,63 +176,17 @@ class Pipeline:
     def company_poll_ms(self) -> int:
         """How often to look for others while some wait for them; 0 where none does."""
         with self._lock:
-            return max(10, self._batch.wait_ms // 4) if self._buffer and self._company_in() > 0 else 0
-
-    def _company_in(self) -> int:
-        """Milliseconds that the first buffered run still waits for others; 0 for not at all.
-
-        Nothing waits under a rate limit, whose turns would pass, nor in a first-in-first-out queue, which hands out
-        nothing more before this is over.
-        """
-        together = [run for run in self._buffer if not run.alone]
-        waits = not self.fifo and not self._queue.spec.rate_per_second and not self._closed
-        if not waits or len(together) < len(self._buffer) or len(together) >= self._batch.size:
-            return 0
-        return together[0].buffered_at + self._batch.wait_ms - self._queue.now()
-
-    def _that_fit_together(self) -> list[Run]:
-        """The first run that may start, and with it up to a batch of those that may share its call."""
-        runs: list[Run] = []
-        while len(runs) < self._batch.size:
-            run = self._first_that_fits(in_company=bool(runs))
-            if run is None:
-                break
-            self._unbuffer(run)
-            runs.append(run)
-            if run.alone:
-                break
-        return runs
+            return (
+                max(10, self._batch.wait_ms // 4)
+                if self._buffer and self._buffer.company_in(closed=self._closed) > 0
+                else 0
+            )
 
     def called(self) -> None:
         """A batch's thread has come back."""
         with self._lock:
             self._calls -= 1
             self._moved()
-
-    def _turn_in(self) -> int:
-        """Milliseconds until the rate limit lets the next run start that does not wait for memory; 0 for none."""
-        turns = [run.start_at for run in self._buffer if not run.deferred]
-        return turns[0] - self._queue.now() if turns else 0
-
-    def _first_that_fits(self, *, in_company: bool = False) -> Run | None:
-        """The first buffered run whose turn it is and whose body fits beside those that run."""
-        now = self._queue.now()
-        full = False
-        for run in self._buffer:
-            if run.start_at > now or (in_company and run.alone and self.fifo):
-                return None
-            if in_company and run.alone:
-                continue
-            if self._budget is None or self._budget.is_small(run) or (not full and self._budget.take(run)):
-                return run
-            full = True
-            if not run.deferred:
-                run.deferred = True
-                self._deferred += 1
-                self._moved()  # there is room for another now
-            if self.fifo:
-                return None
-        return None
 
     def left(self, run: Run) -> None:
         """A thread has done with a run: its body's memory is free, also where the run was given up long ago."""
@@ -368,9 +259,7 @@ class Pipeline:
     def take_unstarted(self) -> list[Run]:
         """Own the endings of everything that has not started."""
         with self._lock:
-            runs = [run for run in self._buffer if run.stage is Stage.BUFFERED]
-            self._buffer.clear()
-            self._deferred = 0
+            runs = self._buffer.take_all()
             for run in runs:
                 run.stage = Stage.FINISHING
             self._writing += len(runs)
@@ -449,7 +338,7 @@ class Pipeline:
             if stage not in (Stage.BUFFERED, Stage.RUNNING):
                 return None
             if run in self._buffer:
-                self._unbuffer(run)
+                self._buffer.remove(run)
             run.stage = Stage.GONE
             self._held.pop(run.entry.token, None)
             self._moved()

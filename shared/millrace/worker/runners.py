@@ -18,8 +18,9 @@ from millrace.worker.context import RunContext
 from millrace.worker.counts import RunCounter
 from millrace.worker.endings import Endings
 from millrace.worker.middleware import Handler, Middleware, wrap
-from millrace.worker.pipeline import Pipeline, Run
+from millrace.worker.pipeline import Pipeline
 from millrace.worker.rate_limiter import RateLimiter
+from millrace.worker.run import Run
 
 #: A run starts only if its claim lives at least a fifth of the lease longer, up to this: clocks differ.
 MAX_MARGIN_MS = 2_000

@@ -25,8 +25,9 @@ from millrace.worker.counts import Counts, RunCounter
 from millrace.worker.endings import Endings
 from millrace.worker.heartbeat import Heartbeat
 from millrace.worker.middleware import Handler, Middleware, wrap
-from millrace.worker.pipeline import BATCH, Pipeline, Run
+from millrace.worker.pipeline import BATCH, Pipeline
 from millrace.worker.rate_limiter import RateLimiter
+from millrace.worker.run import Run
 from millrace.worker.runners import Runners, Together
 from millrace.worker.slots import SlotLease
 from millrace.worker.time_left import TimeLeft, Wait, real_wait
