@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from infra.local.dynamodb import REGION
 from millrace.engine.claim import Claim, claim
 from millrace.engine.dead_letters import list_dead_letters, purge_dead_letter
 from millrace.engine.enqueue import Receipt, enqueue
@@ -22,15 +23,25 @@ from millrace.model.body import INLINE_LIMIT
 from millrace.model.errors import BodyLost, StaleClaim, StoreUnavailable
 from millrace.model.message import SEALED, Draft, Message, Result
 from millrace.model.queue_spec import Idempotency, Jitter, Ordering, RetryPolicy
+from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.store import DynamoStore
+from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.interface import Applied, WriteResult
 from millrace.stores.memory.queue import MemoryStore
-from tests.conftest import Bench
+from tests.conftest import WORKER, Bench
 from tests.engine.steps import only, raising
 
 SECRET = "s3cr3t"
 LARGE = random.Random(5).randbytes(INLINE_LIMIT) + SECRET.encode()
 BODIES = pytest.mark.parametrize("body", [SECRET.encode(), LARGE], ids=["small", "large"])
+
+
+@pytest.fixture(scope="module")
+def tables(engine_url: str) -> TableNames:
+    """Tables of this module's own: each test reads all that is in them."""
+    names = TableNames(f"millrace-{WORKER}-erase-queue", f"millrace-{WORKER}-erase-dead-letters")
+    create_tables(names, endpoint_url=engine_url, region=REGION)
+    return names
 
 
 @pytest.fixture
