@@ -96,7 +96,7 @@ class Template:
         return uri.rpartition("functions/${")[2].partition(".Arn}")[0]
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """YAML with CloudFormation's short functions."""
 
 
