@@ -67,6 +67,12 @@ def end_entries(store: Store, samples: Samples, count: int) -> Step:
     return Step(lambda: store.end_entries(held), [APPLIED] * count, _lane(store, samples), ())
 
 
+def end_together(store: Store, samples: Samples, _count: int) -> Step:
+    held = _held(store, samples, 30)
+    token = random_token(system_entropy)
+    return Step(lambda: store.end_together(held, token), APPLIED, _lane(store, samples), ())
+
+
 def extend_entries(store: Store, samples: Samples, count: int) -> Step:
     held = _held(store, samples, count)
     longer = [replace(entry, until=entry.until + 500) for entry in held]
@@ -257,6 +263,7 @@ LISTS: list[Prepare] = [
     put_results,
 ]
 SINGLES: list[Prepare] = [
+    end_together,
     replace_message,
     move_entry,
     change_in_place,

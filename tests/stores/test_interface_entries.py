@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from millrace.model.clock import system_entropy
+from millrace.model.ids import random_token
 from millrace.model.keys import END, READY
 from millrace.model.message import Entry
 from millrace.stores.interface import APPLIED, Applied, Refused, Store
@@ -209,6 +211,26 @@ def test_each_end_of_a_batch_stands_for_itself(store: Store, samples: Samples) -
     mixed = [replace(entry, token="older") if n % 3 else entry for n, entry in enumerate(held)]
     assert store.end_entries(mixed) == [Refused(entry) if n % 3 else APPLIED for n, entry in enumerate(held)]
     assert read(store, held) == [entry if n % 3 else None for n, entry in enumerate(held)]
+
+
+def test_a_hundred_end_together(store: Store, samples: Samples) -> None:
+    held = put_claimed(store, samples.entries(100))
+    token = random_token(system_entropy)
+    assert store.end_together(held, token) == APPLIED
+    assert read(store, held) == [None] * 100
+    assert store.end_together(held, token) == APPLIED, "the same call again"
+    assert store.end_together(held, random_token(system_entropy)) == Refused(None)
+
+
+@pytest.mark.parametrize("position", [0, 3, 5])
+def test_together_none_ends_where_one_is_stale_or_gone(store: Store, samples: Samples, position: int) -> None:
+    held = put_claimed(store, samples.entries(6))
+    mixed = [replace(entry, token="older") if n == position else entry for n, entry in enumerate(held)]
+    assert store.end_together(mixed, random_token(system_entropy)) == Refused(None)
+    assert read(store, held) == held
+    store.end_entries([held[position]])
+    assert store.end_together(held, random_token(system_entropy)) == Refused(None)
+    assert read(store, held) == [None if n == position else entry for n, entry in enumerate(held)]
 
 
 # -- hold -----------------------------------------------------------------------------------------------------------

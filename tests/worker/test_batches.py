@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,48 +19,15 @@ from millrace.model.queue_spec import Ordering
 from millrace.worker import Commands, TimeLeft
 from millrace.worker.pipeline import Pipeline
 from millrace.worker.run import Run, Stage
-from millrace.worker.runners import Together
-from millrace.worker.targets.plan import TargetPlan
 from millrace.worker.time_left import real_wait
-from millrace.worker.worker import Worker
 from tests.conftest import Bench, Clock
 from tests.worker.conftest import AT_ONCE
 from tests.worker.definitions import TYPE
-from tests.worker.rigs import TargetRig
+from tests.worker.rigs import BatchRig, TargetRig, worker_of
 
 RETRIES = "delivery { max_attempts: 3  initial_backoff_ms: 1000  max_backoff_ms: 1000  backoff: none }"
 
 DEAD, DONE, READY, SCHEDULED = MessageStatus.DEAD, MessageStatus.DONE, MessageStatus.READY, MessageStatus.SCHEDULED
-
-
-class BatchRig(TargetRig):
-    """A queue whose command takes batches, and notes what each call was given."""
-
-    def __init__(self, bench: Bench, handler: Callable[[Batch], Any], settings: str = "", size: int = 10) -> None:
-        super().__init__(bench, f"queue Jobs {{ {TYPE}  {settings}  map_to: command Thing.Do {{ n: n }} }}")
-        self.calls: list[list[int]] = []
-        self._handler = handler
-        self.commands.command("Thing.Do", batch=size)(self._call)
-
-    def _call(self, batch: Batch) -> Any:
-        self.calls.append([item.input["n"] for item in batch])
-        return self._handler(batch)
-
-    def send(self, count: int) -> list[str]:
-        drafts = [Draft(json.dumps({"n": n}).encode(), key=f"k{n}") for n in range(count)]
-        return [receipt.message_id for receipt in enqueue_all(self.queue(), drafts)]  # type: ignore[union-attr]
-
-    def statuses(self, ids: list[str]) -> list[MessageStatus]:
-        return [status(self.queue(), message_id).status for message_id in ids]
-
-
-def worker_of(rig: BatchRig, time_left: TimeLeft | None = None) -> Worker:
-    """A worker of the rig's queue that a test can reach into."""
-    queue, definition = rig.queue(), rig.definitions.queue("Jobs")
-    plan = TargetPlan(definition, rig.drainer.deliveries, rig.drainer._breakers_of(queue, definition))
-    assert plan.batch is not None
-    together = Together(plan.batch, plan.deliver_batch)
-    return Worker(queue, plan, settings=AT_ONCE, time_left=time_left, together=together)
 
 
 def test_messages_come_together_and_end_each_by_itself(bench: Bench) -> None:

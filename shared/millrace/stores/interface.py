@@ -173,6 +173,12 @@ class Store(Protocol):
     def end_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
         """Delete each entry where the token matches: the commit of "done"."""
 
+    def end_together(self, entries: Sequence[Entry], request_token: str) -> WriteResult[Entry]:
+        """Delete all of these entries, or none where the token of one does not match, in one step. Up to 100.
+
+        A refusal does not say whose it was. A repeat under the same request token, within ten minutes, is one call.
+        """
+
     def hold_entries(self, entries: Sequence[Entry], tokens: Sequence[str]) -> list[WriteResult[Entry]]:
         """Write each entry's claim fields and `due` in place, where the token matches: extend, release, snooze."""
 

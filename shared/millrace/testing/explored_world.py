@@ -24,6 +24,7 @@ MOST_ROUNDS = 50
 WORDS = {
     "claim_entries": "the claim",
     "end_entries": "the ack",
+    "end_together": "the ack of a batch",
     "put_results": "keeping the result",
     "transact": "the transaction",
     "put_workflow_state": "writing the journal",

@@ -13,7 +13,7 @@ from millrace.stores.interface import Unknown
 #: Store calls whose answer can be lost, and what the caller then sees: a list of unknowns, one, or nothing.
 LISTS = frozenset({"put_entries", "put_messages", "drop_entries", "claim_entries", "end_entries", "hold_entries"})
 ONES = frozenset({"replace_message", "withdraw_entry", "move_entry", "bury_entry", "erase_message"})
-ONES |= {"put_workflow_state", "transact"}
+ONES |= {"put_workflow_state", "transact", "end_together"}
 NOTHING = {"settle": None, "repair_depth": False, "set_pace": False}
 
 

@@ -12,7 +12,11 @@ In a first-in-first-out queue nothing may overtake: after any ending but success
 
 from __future__ import annotations
 
-from millrace.engine.finish import RunFailure, ack, end, follow_up, nack, reject, release, snooze
+from collections.abc import Sequence
+from itertools import takewhile
+
+from millrace.engine.end_in_order import end_in_order
+from millrace.engine.finish import RunFailure, ack, follow_up, nack, reject, release, snooze
 from millrace.engine.queue import Queue
 from millrace.engine.transact import end_with
 from millrace.handlers.controls import ExecutionTimeout, Reject, Retry, Snooze
@@ -46,9 +50,7 @@ class Endings:
 
         Whether what follows in a fifo queue may start: the message is out for sure.
         """
-        if not self._pipeline.take(run, Stage.RUNNING):
-            self._counter.count("discarded")
-            self._pipeline.thread_returned(run)
+        if not self._own(run):
             return False
         if error is not None:
             self._record(run, error)
@@ -58,10 +60,23 @@ class Endings:
         if not self._pipeline.fifo:
             self._pipeline.await_ack(run)
             return True
-        if not self._end(run):
-            self.release_unstarted()
-            return False
-        return True
+        return self._end_in_order([run])
+
+    def done_in_order(self, runs: Sequence[Run]) -> bool:
+        """Neighbours of a fifo queue were done in one call: whether all of them are out for sure."""
+        own = list(takewhile(self._own, runs))
+        all_out = (not own or self._end_in_order(own)) and len(own) == len(runs)
+        for run in runs[len(own) + 1 :]:
+            self.not_in_turn(run)
+        return all_out
+
+    def _own(self, run: Run) -> bool:
+        """Take a run that came back; False where it was given up meanwhile."""
+        if self._pipeline.take(run, Stage.RUNNING):
+            return True
+        self._counter.count("discarded")
+        self._pipeline.thread_returned(run)
+        return False
 
     def not_in_turn(self, run: Run) -> None:
         """A run of a batch came back behind one that had not succeeded: nothing of it counts or is charged."""
@@ -99,22 +114,25 @@ class Endings:
             return True
         return False
 
-    def _end(self, run: Run) -> bool:
-        """Take a message out of a fifo queue, so that the next may start; whether that is sure."""
-        for _ in range(ACK_TRIES):
-            try:
-                run.ended = end(self._queue, run.entry, run.result)
-            except StaleClaim:
-                self._counter.count("stale")
-                self._pipeline.drop([run])
-                return False
-            except MillraceError:
-                continue
-            self._counter.count("done")
+    def _end_in_order(self, runs: Sequence[Run]) -> bool:
+        """Take messages out of a fifo queue, the first one first; whether all of them are out for sure.
+
+        Where one is not, those behind it are given back: they count for nothing before it has ended.
+        """
+        ended, problem = end_in_order(self._queue, [run.entry for run in runs], [run.result for run in runs])
+        self._counter.count("done", len(ended))
+        for run, one in zip(runs, ended, strict=False):
+            run.ended = one
             self._pipeline.await_follow_up(run)
+        if problem is None:
             return True
-        self._counter.count("unwritten")
-        self._pipeline.drop([run])
+        self._counter.count("stale" if isinstance(problem, StaleClaim) else "unwritten")
+        self._pipeline.drop([runs[len(ended)]])
+        behind = list(runs[len(ended) + 1 :])
+        if behind:
+            self._counter.count("released", len(behind))
+            self.release(behind)
+        self.release_unstarted()
         return False
 
     def ack(self, runs: list[Run]) -> bool:

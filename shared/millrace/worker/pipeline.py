@@ -73,7 +73,7 @@ class Pipeline:
         with self._lock:
             self._ahead = ahead
             if self.fifo:
-                return 0 if self._held or self._following > MAX_UNWRITTEN else BATCH
+                return 0 if self._held or self._following > MAX_UNWRITTEN else max(BATCH, self._batch.size)
             if len(self._finished) + self._writing + self._following > MAX_UNWRITTEN:
                 return 0
             if self._batch.size > 1:

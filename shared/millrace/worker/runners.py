@@ -122,14 +122,34 @@ class Runners:
         begun = self._queue.now()
         outcomes = together.handler(list(contexts.values()))
         each_ms = (self._queue.now() - begun) // len(contexts)
-        in_turn = True
-        for (run, context), outcome in zip(contexts.items(), outcomes, strict=True):
+        for _ in contexts:
             self._counter.ran(each_ms)
-            if not in_turn and self._pipeline.fifo:
-                self._endings.not_in_turn(run)
-            else:
-                error = self._call(run, context, wrap(partial(_given, outcome), self._middleware))
+        calls = [
+            (run, partial(self._call, run, context, wrap(partial(_given, outcome), self._middleware)))
+            for (run, context), outcome in zip(contexts.items(), outcomes, strict=True)
+        ]
+        if self._pipeline.fifo:
+            self._return_in_order(calls)
+            return
+        for run, call in calls:
+            self._endings.returned(run, call())
+
+    def _return_in_order(self, calls: Sequence[tuple[Run, Callable[[], Exception | None]]]) -> None:
+        """End those that are done with their neighbours; one with writes of its own alone; none behind a failure."""
+        done: list[Run] = []
+        in_turn = True
+        for run, call in calls:
+            error = call() if in_turn else None
+            if in_turn and error is None and not run.writes:
+                done.append(run)
+                continue
+            in_turn = in_turn and self._endings.done_in_order(done)
+            done = []
+            if in_turn:
                 in_turn = self._endings.returned(run, error)
+            else:
+                self._endings.not_in_turn(run)
+        self._endings.done_in_order(done)
 
     def _begin_together(self, runs: list[Run]) -> dict[Run, RunContext]:
         """Start those that may; in a first-in-first-out queue none behind one that may not."""

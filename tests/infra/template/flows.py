@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 from unittest.mock import patch
 
-from millrace import Context, command
+from millrace import Batch, Context, command
 from millrace.admin.jobs import QUEUE_JOBS
 from millrace.engine import dictionary_review
 from millrace.engine.claim import claim
@@ -48,6 +48,11 @@ def work(given: dict[str, Any], context: Context) -> dict[str, Any]:
     if STAGED in str(given):
         context.transact([{"Put": {"TableName": "an-apps-own", "Item": {"pk": {"S": "Q#not-ours"}}}}])
     return {"seen": len(given)}
+
+
+@command("Proof.Batch", batch=10)
+def work_on_all(_batch: Batch) -> None:
+    """All of them are done."""
 
 
 @command("Proof.Fail")
@@ -97,6 +102,7 @@ def exercise_worker(exercise: Exercise, handler: Handler) -> None:
         "Posted": (1,),
         "Signed": (1,),
         "Ordered": (1, 2),
+        "Batched": (1, 2, 3),
         "Aligned": (1,),
         "Fragile": range(12),
     }.items():

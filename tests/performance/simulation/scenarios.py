@@ -16,6 +16,7 @@ from typing import Any
 from millrace.engine.dead_letters import list_dead_letters
 from millrace.engine.enqueue import enqueue_all
 from millrace.engine.queue import Queue, Runtime
+from millrace.handlers.batches import BatchSettings, Outcome
 from millrace.model.body import Blobs
 from millrace.model.errors import MillraceError, StoreUnavailable
 from millrace.model.message import DeadLetter, Draft
@@ -28,6 +29,7 @@ from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.interface import Applied
 from millrace.stores.memory.queue import MemoryBlobs
 from millrace.worker.context import RunContext
+from millrace.worker.runners import Together
 from millrace.worker.worker import Worker, WorkerSettings
 from tests.performance.simulation.dynamodb import Bill, SimulatedDynamoDB
 from tests.performance.simulation.threads import virtual_threads
@@ -61,6 +63,7 @@ class Scenario:
     ordering: Ordering = Ordering.UNORDERED
     keys: int = 0
     run_ms: float = 5.0  #: how long a handler takes
+    together: int = 1  #: messages of one call of the handler
     kill_worker_at_s: float | None = None
     seed: int = 1
 
@@ -140,6 +143,18 @@ class World:
 
         return handle
 
+    def batch_handler(self, run_ms: float) -> Callable[[Sequence[RunContext]], list[Outcome]]:
+        """The same for a handler of batches: it takes its time once for all of them."""
+
+        def handle(contexts: Sequence[RunContext]) -> list[Outcome]:
+            for context in contexts:
+                self.started_at.setdefault(context.message_id, []).append(self.time.now)
+            self.time.sleep_ms(run_ms)
+            self.done_at.update((context.message_id, self.time.now) for context in contexts)
+            return [Outcome(1)] * len(contexts)
+
+        return handle
+
     def waits(self) -> list[float]:
         """From each receipt to the first start."""
         return sorted(
@@ -183,9 +198,12 @@ def work(one: World, spec: QueueSpec, scenario: Scenario) -> None:
     """One worker process: drains again and again, as a container's does."""
     queue = one.runtime().queue(TENANT, spec)
     settings = WorkerSettings(concurrency=scenario.concurrency)
+    together = None
+    if scenario.together > 1:
+        together = Together(BatchSettings(scenario.together), one.batch_handler(scenario.run_ms))
     while True:
         with suppress(StoreUnavailable):  # a process logs it and looks again
-            Worker(queue, one.handler(scenario.run_ms), settings=settings).run()
+            Worker(queue, one.handler(scenario.run_ms), settings=settings, together=together).run()
         one.time.sleep_ms(IDLE_MS)
 
 

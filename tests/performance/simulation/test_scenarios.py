@@ -59,6 +59,15 @@ def test_a_fifo_queue_starts_each_message_after_the_one_before() -> None:
     assert ceiling(Scenario("fifo", ordering=Ordering.FIFO, run_ms=0.5), 120).done_per_s > 85
 
 
+def test_a_fifo_queue_whose_handler_takes_batches_ends_several_at_once() -> None:
+    batches = Scenario("fifo in batches", ordering=Ordering.FIFO, together=25)
+    assert ceiling(replace(batches, together=5), 150).done_per_s >= 150, "95 where each is deleted by itself"
+    figures = ceiling(batches, 800)
+    assert figures.done_per_s > 300, "110 where each is deleted by itself"
+    assert figures.write_units < 4.2, "one more a message than where each is deleted by itself"
+    assert figures.throttled == 0, "with transactions of 25 some are, and billed again"
+
+
 def test_a_queue_of_25_shards_takes_5_000_messages_a_second() -> None:
     """A quarter of the 20,000 of `make simulate`, shard by shard the same."""
     scenario = Scenario("s", rate=5_000, seconds=2, batch=25, senders=25, workers=20, concurrency=20, shards=25)

@@ -23,6 +23,7 @@ import tests.proofs.exploration.scenarios
 from millrace.engine.clear import remove_orphan
 from millrace.engine.counters import book_endings
 from millrace.engine.dictionaries import Dictionaries
+from millrace.engine.end_in_order import end_in_order
 from millrace.engine.status import MessageStatus
 from millrace.model.dictionary import Dictionary, StoredDictionary
 from millrace.model.message import Body, Draft, Entry, Message, MessageLocation, Place
@@ -384,6 +385,35 @@ def _follow_up_under_the_newest_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(tests.proofs.exploration.scenarios, "follow_up", booked_now)
 
 
+def _a_batch_of_endings_each_by_itself(patch: pytest.MonkeyPatch) -> None:
+    """As a batch of statements would end them: of a batch any may be all that ends."""
+
+    def by_itself(self: MemoryStore, entries: Sequence[Entry], _token: str) -> WriteResult[Entry]:
+        outcomes = self.end_entries(entries)
+        return APPLIED if outcomes == [APPLIED] * len(entries) else Refused(None)
+
+    patch.setattr(MemoryStore, "end_together", by_itself)
+
+
+def _a_batch_ends_without_tokens(patch: pytest.MonkeyPatch) -> None:
+    def whatever(self: MemoryStore, entries: Sequence[Entry], _token: str) -> WriteResult[Entry]:
+        for entry in entries:
+            self.entries.pop(entry.place, None)
+        return APPLIED
+
+    patch.setattr(MemoryStore, "end_together", whatever)
+
+
+def _endings_behind_a_lost_one(patch: pytest.MonkeyPatch) -> None:
+    """What lies behind a message that another worker holds is ended all the same."""
+
+    def each(queue: Any, entries: Sequence[Entry], snapshots: Any) -> Any:
+        found = [end_in_order(queue, [one], [snapshot]) for one, snapshot in zip(entries, snapshots, strict=True)]
+        return [one for ended, _ in found for one in ended], next((error for _, error in found if error), None)
+
+    patch.setattr(tests.proofs.exploration.scenarios, "end_in_order", each)
+
+
 def _turns_that_never_come(patch: pytest.MonkeyPatch) -> None:
     """What is left to a rival is left to it for good."""
     patch.setattr(millrace.engine.shares, "TURN_MS", 1 << 40)
@@ -639,6 +669,21 @@ MUTANTS: dict[str, Mutant] = {
         "the epoch before an ending, for what follows it",
         "fifo whose counters follow behind",
         _follow_up_under_the_newest_epoch,
+    ),
+    "a batch of endings each by itself": Mutant(
+        "all of a batch ends, or none",
+        "fifo in batches",
+        _a_batch_of_endings_each_by_itself,
+    ),
+    "a batch ends without tokens": Mutant(
+        "the token of each message that ends in a batch",
+        "fifo in batches",
+        _a_batch_ends_without_tokens,
+    ),
+    "endings behind a lost one": Mutant(
+        "nothing ends behind a message that did not",
+        "fifo in batches",
+        _endings_behind_a_lost_one,
     ),
     "turns that never come": Mutant(
         "liveness: what is left to a rival is anybody's after half a second",

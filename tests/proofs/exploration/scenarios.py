@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any
 
 from millrace.admission.schedules import enqueue_ticks, tick_message_id
@@ -21,8 +22,9 @@ from millrace.engine.claim import SILENT_MS, Claim, claim
 from millrace.engine.dead_letters import list_dead_letters, replay
 from millrace.engine.dictionaries import Dictionaries
 from millrace.engine.dictionary_review import publish
+from millrace.engine.end_in_order import end_in_order
 from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
-from millrace.engine.finish import RunFailure, ack, end, follow_up, nack, release, snooze
+from millrace.engine.finish import Ended, RunFailure, ack, end, follow_up, nack, release, snooze
 from millrace.engine.forget import forget_message
 from millrace.engine.operate import cancel_message
 from millrace.engine.queue import Queue, Runtime
@@ -151,6 +153,11 @@ class World:
                 if isinstance(outcome, Applied) and self.committed.get(entry.id) == entry.nonce:
                     self.ended[entry.id, entry.nonce] += 1
                     self.ended_by[entry.id, entry.nonce] = entry.version
+        elif name == "end_together" and isinstance(answer, Applied):
+            for entry in arguments[0]:
+                if self.ended_by.get((entry.id, entry.nonce)) != entry.version:  # else it is a repeat of the same call
+                    self.ended[entry.id, entry.nonce] += 1
+                    self.ended_by[entry.id, entry.nonce] = entry.version
         elif name == "bury_entry" and isinstance(answer, Applied):
             self.buried[arguments[0].id, arguments[0].nonce] += 1
         elif name == "erase_message" and isinstance(answer, Applied) and arguments[0].entry:
@@ -179,6 +186,8 @@ class World:
         """No write under a claim that is not the newest had any effect."""
         if name in ("end_entries", "hold_entries"):
             written = [(entry, outcome) for entry, outcome in zip(arguments[0], answer, strict=True)]
+        elif name == "end_together":
+            written = [(entry, answer) for entry in arguments[0]]
         elif name in ("move_entry", "bury_entry"):
             written = [(arguments[0], answer)]
         elif name == "erase_message" and arguments[0].entry and arguments[0].entry.token:
@@ -206,8 +215,8 @@ class World:
         """Its sender slept between its credit and this entry: the credit may be found lost, the entry never runs."""
         return entry.nonce in self.late and self.committed.get(entry.id) != entry.nonce
 
-    def start(self, queue: Queue, held: Claim) -> bool:
-        """A worker begins to run a message: everything that must hold just then."""
+    def start(self, queue: Queue, held: Claim, together: Collection[str] = ()) -> bool:
+        """A worker begins to run a message, in one call with others: everything that must hold just then."""
         if not held.may_start(queue.now()):
             return False
         key = (held.entry.id, held.entry.nonce)
@@ -223,7 +232,7 @@ class World:
         self.starts[key] += 1
         self.begun.add((*key, held.entry.version))
         assert self.starts[key] <= MAX_ATTEMPTS, "more runs than attempts"
-        self._assert_order(held)
+        self._assert_order(held, together)
         self._assert_places()
         return True
 
@@ -235,14 +244,16 @@ class World:
             raise AssertionError(f"a message points to a body that is gone: {error}") from error
         assert not self.bodies or body in self.bodies, "a message has a body that nobody sent"
 
-    def _assert_order(self, held: Claim) -> None:
+    def _assert_order(self, held: Claim, together: Collection[str]) -> None:
         """Earlier is what was accepted before this one was sent; all messages here are of one key."""
         if not self.spec.ordering.ordered:
             return
         earlier = [(message_id, self.committed[message_id]) for message_id in self.sent_after.get(held.entry.id, ())]
-        unfinished = [key for key in earlier if not self.ended[key] and not self.buried[key]]
+        unfinished = [key for key in earlier if not self.ended[key] and not self.buried[key] and key[0] not in together]
         places = self.spec.concurrency_per_key or 1
         assert len(unfinished) < places, "a message started before an earlier one had ended"
+        later = [(one, self.committed[one]) for one, before in self.sent_after.items() if held.entry.id in before]
+        assert places > 1 or not any(self.ended[key] for key in later), "a message started after a later one had ended"
 
     def _assert_places(self) -> None:
         """Of those that were started never more hold their claim than the key has places."""
@@ -343,6 +354,30 @@ class World:
                         break
                     self.stage.pause("run")
                     ended.append(end(queue, held.entry, b"r"))
+            with suppress(MillraceError):
+                follow_up(queue, [one for one in ended if one is not None])
+
+        return work
+
+    def batcher(self, name: str, limit: int, done: int) -> Callable[[], None]:
+        """A worker of a fifo queue whose handler takes batches: of one the first `done` are done, the next failed."""
+        queue = self.queue()
+
+        def work() -> None:
+            ended: list[Ended | None] = []
+            with suppress(MillraceError):
+                claims = claim(queue, owner=name, limit=limit).claims
+                together = [held.entry.id for held in claims]
+                self.stage.pause("start of a run")
+                started = list(takewhile(lambda held: self.start(queue, held, together), claims))
+                self.stage.pause("run")
+                good = started[:done]
+                ended, problem = end_in_order(queue, [held.entry for held in good], [b"r"] * len(good))
+                behind = started[len(ended) + 1 :]
+                self.starts.subtract((held.entry.id, held.entry.nonce) for held in behind)  # for nothing, uncharged
+                if problem is None and done < len(started):
+                    nack(queue, started[done].entry, started[done].message, self.failure, lost=started[done].lost)
+                release(queue, [held.entry for held in behind])
             with suppress(MillraceError):
                 follow_up(queue, [one for one in ended if one is not None])
 
@@ -757,6 +792,17 @@ def _led(world: World) -> list[tuple[str, Callable[[], None]]]:
     ]
 
 
+def _batched(world: World) -> list[tuple[str, Callable[[], None]]]:
+    """A batch of a fifo queue loses its claims on the way, and one of them alone to another worker."""
+    _prepared(world, *(Draft(b"x") for _ in range(4)))
+    return [
+        ("one", world.batcher("one", 4, 3)),
+        ("time", world.time(LEASE_MS)),
+        ("two", world.leader("two", 1)),
+        ("three", world.batcher("three", 3, 3)),
+    ]
+
+
 def _replayed(world: World) -> list[tuple[str, Callable[[], None]]]:
     _prepared(world, Draft(b"x"))
     for _ in range(MAX_ATTEMPTS):
@@ -894,6 +940,7 @@ SCENARIOS: dict[str, Scenario] = {
     "two failing workers and an onlooker": _scenario(_failing_takeover),
     "two workers claim batches": _scenario(_batches),
     "fifo whose counters follow behind": _scenario(_led, ordering=Ordering.FIFO),
+    "fifo in batches": _scenario(_batched, ordering=Ordering.FIFO),
     "two workers race and share": _scenario(_raced),
     "fifo under takeover and failure": _scenario(_in_order, ordering=Ordering.FIFO),
     "per_key under takeover and failure": _scenario(_in_order, ordering=Ordering.PER_KEY),

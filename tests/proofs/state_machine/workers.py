@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from millrace.engine.claim import Claim, body_of, claim
-from millrace.engine.finish import RunFailure, ack, extend, nack, reject, release, snooze
+from millrace.engine.end_in_order import end_in_order
+from millrace.engine.finish import RunFailure, ack, extend, follow_up, nack, reject, release, snooze
 from millrace.engine.poll import Filter
 from millrace.engine.status import MessageStatus
 from millrace.engine.workflow_state import read_workflow_state, write_workflow_state
@@ -97,6 +98,22 @@ class Workers(Driver):
                 hand.life.finish(MessageStatus.DONE, hand.entry.version, snapshots[number] if results else b"")
             else:
                 self._check_late_ack(hand, error)
+
+    @held
+    @rule(process=processes, chosen=st.lists(picks, min_size=1, max_size=4))
+    def done_in_order(self, process: int, chosen: list[int]) -> None:
+        """As a batch of a fifo queue ends: the first ones, up to one whose claim was lost."""
+        queue = self.world.queues[process]
+        hands = list({hand.entry.place: hand for hand in map(self._hand, chosen)}.values())
+        ended, problem = end_in_order(queue, [hand.entry for hand in hands], [b"r"] * len(hands))
+        follow_up(queue, [one for one in ended if one is not None])
+        assert (len(ended) < len(hands)) == (problem is not None)
+        for number, hand in enumerate(hands[: len(ended) + 1]):
+            if not hand.fresh:
+                self._check_late_ack(hand, problem if number == len(ended) else None)
+                continue
+            assert number < len(ended), problem
+            hand.life.finish(MessageStatus.DONE, hand.entry.version, b"r")
 
     def _check_late_ack(self, hand: Hand, error: MillraceError | None) -> None:
         """A repeat of the ack that ended the message succeeds again; any other claim is stale."""

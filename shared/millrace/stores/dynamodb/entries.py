@@ -97,6 +97,11 @@ class Entries:
         writes = [delete(self._names.queue, place_key(entry.place), holds_token(entry.token)) for entry in entries]
         return write_all(self._calls, list(zip(entries, writes, strict=True)), entry_of, self._gone_while_mine)
 
+    def end_together(self, entries: Sequence[Entry], request_token: str) -> WriteResult[Entry]:
+        writes = [delete(self._names.queue, place_key(entry.place), holds_token(entry.token)) for entry in entries]
+        outcome = self._transact(writes, request_token)
+        return Refused(None) if isinstance(outcome, Refused) else outcome
+
     def hold_entries(self, entries: Sequence[Entry], tokens: Sequence[str]) -> list[WriteResult[Entry]]:
         writes = [
             update(self._names.queue, place_key(entry.place), holds_token(token), sets=held_attributes(entry))
@@ -146,9 +151,9 @@ class Entries:
         return APPLIED
 
     # -- shared --
-    def _transact(self, writes: list[Write]) -> WriteResult[Entry]:
+    def _transact(self, writes: list[Write], request_token: str = "") -> WriteResult[Entry]:
         try:
-            send_transaction(self._calls, [write.in_transaction() for write in writes])
+            send_transaction(self._calls, [write.in_transaction() for write in writes], request_token)
         except CancelledByCondition as refusal:
             return Refused(entry_of(refusal.items[0]) if refusal.items[0] else None)
         except StoreUnavailable as error:

@@ -199,6 +199,10 @@ def _delete_text(table: str, where: str) -> str:
     return f'DELETE FROM "{table}" WHERE "pk" = ? AND "sk" = ? AND {where} RETURNING ALL OLD *'  # noqa: S608
 
 
-def send_transaction(calls: RetryingClient, items: list[dict[str, Any]]) -> None:
-    """Write several items or none. The request token makes a repeat of this very call harmless."""
-    calls.send("transact_write_items", TransactItems=items, ClientRequestToken=random_token(system_entropy))
+def send_transaction(calls: RetryingClient, items: list[dict[str, Any]], request_token: str = "") -> None:
+    """Write several items or none. The request token makes a repeat of this very call harmless.
+
+    One that is given does so for a repeat by the caller as well, for ten minutes.
+    """
+    token = request_token or random_token(system_entropy)
+    calls.send("transact_write_items", TransactItems=items, ClientRequestToken=token)

@@ -203,6 +203,19 @@ class MemoryStore(MemoryDictionaries):
     def end_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
         return [self._fenced(e.place, e.token, lambda e: self.entries.__delitem__(e.place)) for e in entries]
 
+    def end_together(self, entries: Sequence[Entry], request_token: str) -> WriteResult[Entry]:
+        with self._lock:
+            self._forget_tokens()
+            if request_token in self.request_tokens:
+                return APPLIED
+            found = [self.entries.get(entry.place) for entry in entries]
+            if [current and current.token for current in found] != [entry.token for entry in entries]:
+                return Refused(None)
+            for entry in entries:
+                del self.entries[entry.place]
+            self.request_tokens[request_token] = self._clock() + REQUEST_TOKEN_MS
+            return APPLIED
+
     def hold_entries(self, entries: Sequence[Entry], tokens: Sequence[str]) -> list[WriteResult[Entry]]:
         def hold(held: Entry) -> Callable[[Entry], None]:
             return lambda current: self.entries.__setitem__(
