@@ -10,9 +10,9 @@ from typing import Any
 
 from millrace.model.message import DeadLetterReason
 from millrace.model.queue_spec import DEFAULT_TENANT
+from millrace.model.replay_windows import ReplayOf
 from millrace.spark.rows import MESSAGE_FIELDS
 from millrace.spark.sources import FILES, Format
-from millrace.spark.time_machine import ReplayOf
 
 ACTIONS = {
     "enqueue": "every row of a source becomes a message, once",

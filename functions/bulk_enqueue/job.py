@@ -22,6 +22,7 @@ from millrace.model.clock import system_clock, system_entropy
 from millrace.model.errors import MillraceError
 from millrace.model.ids import Orders
 from millrace.model.message import DeadLetterFilter, DeadLetterReason
+from millrace.model.replay_windows import ReplayOf
 from millrace.spark.actions import BulkRun, derive_queue, enqueue_source, reconcile_source, replay_dead_letters
 from millrace.spark.connection import TableConnection, connect
 from millrace.spark.data.exports import find_exports
@@ -34,7 +35,7 @@ from millrace.spark.report import Report, keep_summary
 from millrace.spark.rows import MESSAGE_FIELDS
 from millrace.spark.run_settings import definitions_of
 from millrace.spark.sources import Format, RowSource
-from millrace.spark.time_machine import FOREVER, Chosen, ReplayOf, replay_messages, where_sql
+from millrace.spark.time_machine import FOREVER, Chosen, replay_messages, where_sql
 from millrace.spark.writer import Writing
 
 #: Exit codes: everything ended well; rows failed (or, with --strict, were rejected); the job could not be done.

@@ -41,7 +41,7 @@ def test_a_scan_goes_on_page_by_page_and_waits_in_between(
         slices += 1
     assert slices > 1, "a slice ended in the middle"
     assert waits
-    assert set(waits) == {1000 / run_erase.PAGES_PER_SECOND}
+    assert set(waits) == {2 / run_erase.UNITS_PER_SECOND * 1000}, "two items a page, at a unit each"
     assert kept.done == 3
     purged = [status(queue, one).status is MessageStatus.PURGED for one in ids]
     assert purged == [bool(number % 2) for number in range(7)]

@@ -7,9 +7,10 @@ from hashlib import sha256
 import pytest
 
 from millrace.model.erasures import EraseBy, Selection, read_selection
-from millrace.stores.interface import MessageOwner
+from millrace.model.message import Place
+from millrace.stores.scanned import ScannedMessage
 
-HERS = MessageOwner("m1", "Jobs", key="alice", project="billing")
+HERS = ScannedMessage("m1", "Jobs", "n", Place("p", "s"), 0, "m1", key="alice", project="billing")
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,14 @@ from millrace.engine.finish import RunFailure, ack, reject
 from millrace.engine.queue import Queue
 from millrace.model.clock import system_clock
 from millrace.model.message import DeadLetterFilter
+from millrace.model.replay_windows import ReplayOf
 from millrace.spark.bulk_write import WritePlan, write_batches
 from millrace.spark.connection import TableConnection, Tables, connect
 from millrace.spark.dead_letters import Replay, dead_letter_rows, read_dead_letters
 from millrace.spark.lookup import Lookup, look_up
 from millrace.spark.row_mapping import Shape, shape_batches
 from millrace.spark.rows import COPIES, READ
-from millrace.spark.time_machine import Chosen, ReplayOf, Rerun, replay_rows
+from millrace.spark.time_machine import Chosen, Rerun, replay_rows
 from millrace.spark.writer import Writing
 from millrace.stores.dynamodb.client import TableNames
 from tests.infra.template.cloud import BUCKET, Cloud, Need

@@ -14,10 +14,11 @@ from functions.bulk_enqueue import job
 from millrace.engine.forget import forget_message
 from millrace.model.journal import EFFECTS
 from millrace.model.message import Message
+from millrace.model.replay_windows import ReplayOf
 from millrace.spark.connection import TableConnection
 from millrace.spark.data.lake_files import lake_folder
 from millrace.spark.rows import COPIES, Row, unpack
-from millrace.spark.time_machine import BODY_LOST, ERASED, Chosen, ReplayOf, Rerun, replay_rows
+from millrace.spark.time_machine import BODY_LOST, ERASED, Chosen, Rerun, replay_rows
 from tests.spark.data.test_lake import merge, options
 from tests.spark.data.world import World
 

@@ -33,6 +33,7 @@ REMAINS = (
     "A queue's packing dictionary: pieces of text that 20 of 300 messages shared (one sender's too), for 27 months.",
     "Counters of each queue, for good, and their samples: 15 days. Numbers, and ids of the last seven that were done.",
     "Uploads that no message was made of: two days.",
+    "What a message that was done was replayed as: its `origin` is the message. Erase it by key, project or its id.",
     "S3: older versions of large bodies, if you turned versioning on.",
     "Filters of other jobs that name a key: 30 days.",
     "Whatever targets, consumers and your own commands have made of it.",

@@ -7,6 +7,7 @@ from typing import Any
 
 from millrace.admin.audit import audited
 from millrace.admin.dead_letters import FILTER_RECORD, count_dead_letters, dead_letter_filter
+from millrace.admin.replay_windows import ASKED, WINDOW, asked_window, show_window
 from millrace.admin.service import AdminService
 from millrace.engine.inspect import stats
 from millrace.engine.queue import Queue
@@ -40,9 +41,10 @@ def start_job(service: AdminService, request: ApiRequest) -> HttpResponse:
     kind = AdminJobKind(asked["kind"])
     _check_confirmed(queue, kind, asked)
     only = EVERY_DEAD_LETTER if kind is AdminJobKind.PURGE_QUEUE else dead_letter_filter(asked.get("filter", {}))
+    window = asked_window(service, request)
     now = queue.now()
     key = request.headers.get("Idempotency-Key") or random_token(service.runtime.entropy)
-    total, exact = _total(queue, kind, only)
+    total, exact = (0, False) if window else _total(queue, kind, only)
     job = AdminJob(
         id=job_id(queue.tenant, queue.spec.name, key),
         tenant=queue.tenant,
@@ -56,6 +58,8 @@ def start_job(service: AdminService, request: ApiRequest) -> HttpResponse:
         only=only,
         rate=float(asked.get("rate", 0)),
         again=asked.get("again", False),
+        selects=window.written() if window else "",
+        dry_run=asked.get("dry_run", False),
         total=total,
         total_exact=exact,
         updated_at=now,
@@ -63,7 +67,7 @@ def start_job(service: AdminService, request: ApiRequest) -> HttpResponse:
     kept = service.jobs.create(job)
     if kept.open:
         service.invoke_worker(kept)
-    return HttpResponse(202, show_job(kept))
+    return HttpResponse(202, show_queue_job(kept))
 
 
 def _check_confirmed(queue: Queue, kind: AdminJobKind, asked: Mapping[str, Any]) -> None:
@@ -87,13 +91,13 @@ def list_jobs(service: AdminService, request: ApiRequest) -> HttpResponse:
         service.queue(request.tenant, name)
     held = service.jobs.list_jobs(request.tenant, name)
     found = [job for job in held if request.principal.reaches(job.queue)][: request.query.get("limit", 50)]
-    return HttpResponse(200, {"jobs": [show_job(job) for job in found]})
+    return HttpResponse(200, {"jobs": [show_queue_job(job) for job in found]})
 
 
 def show_one_job(service: AdminService, request: ApiRequest) -> HttpResponse:
     """A job's progress."""
     queue = service.queue_of(request)
-    return HttpResponse(200, show_job(known_job(service.jobs.get, request, queue.spec.name)))
+    return HttpResponse(200, show_queue_job(known_job(service.jobs.get, request, queue.spec.name)))
 
 
 def cancel_job(service: AdminService, request: ApiRequest) -> HttpResponse:
@@ -102,7 +106,7 @@ def cancel_job(service: AdminService, request: ApiRequest) -> HttpResponse:
     job = known_job(service.jobs.ask_cancel, request, queue.spec.name, queue.now())
     if job.open:
         service.invoke_worker(job)
-    return HttpResponse(200, show_job(job))
+    return HttpResponse(200, show_queue_job(job))
 
 
 def resume_job(service: AdminService, request: ApiRequest) -> HttpResponse:
@@ -111,7 +115,7 @@ def resume_job(service: AdminService, request: ApiRequest) -> HttpResponse:
     job = known_job(service.jobs.reopen, request, queue.spec.name, queue.now())
     if job.open:
         service.invoke_worker(job)
-    return HttpResponse(200, show_job(job))
+    return HttpResponse(200, show_queue_job(job))
 
 
 def known_job(find: Callable[..., AdminJob | None], request: ApiRequest, queue: str, *more: Any) -> AdminJob:
@@ -130,6 +134,10 @@ def _known(job: AdminJob | None, request: ApiRequest) -> AdminJob:
     if job is None:
         raise NotFound("job", _job_id(request)[:64])
     return job
+
+
+def show_queue_job(job: AdminJob) -> JsonObject:
+    return {**show_job(job), **show_window(job)}
 
 
 def show_job(job: AdminJob) -> JsonObject:
@@ -174,11 +182,13 @@ _JOB_BODY = Record(
     {
         "kind": Text(words=QUEUE_JOBS, name="QueueJobKind"),
         "filter": FILTER_RECORD,
-        "rate": Whole(1, int(MAX_RATE), "Dead letters a second; as fast as possible unless given."),
+        "rate": Whole(1, int(MAX_RATE), "Messages a second; as fast as possible unless given."),
         "again": Flag("Also replay dead letters that were replayed before."),
+        **ASKED,
         "confirm": Text(64, meaning="The queue's name, to confirm what cannot be undone: needed to purge."),
     },
     required=("kind",),
+    meaning="A replay is `of` dead letters unless it says otherwise.",
     name="StartJob",
     example={"kind": "replay", "filter": {"error": "no route to host"}, "rate": 20},
 )
@@ -195,7 +205,7 @@ JOB_MEMBERS: dict[str, Schema] = {
     "failures": list_of(text()),
     "note": text("What it waits for."),
     "filter": {"type": "object"},
-    "rate": {"type": ["number", "null"], "description": "Dead letters a second; null for as fast as possible."},
+    "rate": {"type": ["number", "null"], "description": "Messages a second; null for as fast as possible."},
     "again": flag("Also dead letters that were replayed before."),
     "created_at": time(),
     "created_by": text(),
@@ -204,7 +214,7 @@ JOB_MEMBERS: dict[str, Schema] = {
     "finished_at": time(null=True),
     "correlation_id": text(),
 }
-_JOB = record("Job", JOB_MEMBERS)
+_JOB = record("Job", {**JOB_MEMBERS, "window": WINDOW}, optional=("window",))
 _JOBS = RouteReply("The newest jobs.", record("Jobs", {"jobs": list_of(_JOB)}))
 _ONE = RouteReply("The job.", _JOB)
 _LIMIT = {"limit": PAGE["limit"]}

@@ -25,8 +25,8 @@ from millrace.model.errors import MessageHeld, NotFound
 from millrace.model.keys import END
 from millrace.model.message import DeadLetter, Message
 
-#: Items that a page of the scan looks at, and how often a second one is read: some 1,000 read units at most.
-SCAN_PAGE, PAGES_PER_SECOND = 250, 4
+#: Items that a page of the scan looks at; a second reads pages of this many read units.
+SCAN_PAGE, UNITS_PER_SECOND = 1_000, 1_000
 IN_HAND = 25
 DEAD_PAGE = 50
 AUDIT_PAGE = 100
@@ -89,7 +89,7 @@ class EraseRun(JobRun):
             position = page.next
             if position is not None:
                 self._stepped(f"messages:{position}")
-                self._wait(1000 / PAGES_PER_SECOND)
+                self._wait(page.units / UNITS_PER_SECOND * 1000)
 
     def _known_ids(self, selection: Selection) -> list[str]:
         """Of the message that is named, and of those that it was replayed as."""

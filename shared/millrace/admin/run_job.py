@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from millrace.engine.counters import flush
 from millrace.engine.dead_letters import delete_dead_letter, mark_replays_in_doubt, replay
@@ -31,6 +32,7 @@ SAVE_MS = 1_000
 MARGIN_MS = 3_000
 KEPT_FAILURES = 10
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Interrupted(Exception):
@@ -153,19 +155,25 @@ class JobRun:
         if by_another and not self._job.again:
             self._count(skipped=1)
             return
+        job = self._job.id
+        name = dead_letter.sk.replace("#", ".")
+        if self._when_there_is_room(name, lambda: replay(self._queue, dead_letter, job)) is not None:
+            self._count(done=1)
+
+    def _when_there_is_room(self, name: str, enqueue: Callable[[], T]) -> T | None:
+        """What it gives, once the queue has room; None, counted as failed, where it is refused for good."""
         while True:
             try:
-                replay(self._queue, dead_letter, self._job.id)
+                made = enqueue()
             except QueueFull as full:
                 self.note("The queue is full: waiting for room.")
                 self._wait(full.retry_after * 1000)
             except (InvalidRequest, BodyLost) as error:
-                self._failed(dead_letter.sk.replace("#", "."), error)
-                return
+                self._failed(name, error)
+                return None
             else:
                 self.note("")
-                self._count(done=1)
-                return
+                return made
 
     def _failed(self, name: str, error: Exception) -> None:
         lines = self._job.failures.splitlines()

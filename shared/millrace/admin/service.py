@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from millrace.admin.run_erase import EraseRun, ErasureReach
-from millrace.admin.run_job import Slice, run_job_slice
+from millrace.admin.run_job import JobRun, Slice, run_job_slice
+from millrace.admin.run_window import WindowReach, WindowRun
 from millrace.definitions import Definitions
 from millrace.engine.drafts import WEBHOOK, spaced_key
 from millrace.engine.filtered import id_when_filtered
@@ -19,6 +21,7 @@ from millrace.model.audit import YEAR_SECONDS, AuditEvent, AuditLog
 from millrace.model.errors import StoreUnavailable, UnknownQueue
 from millrace.model.ids import keyed_message_id, random_token
 from millrace.model.queue_spec import DEFAULT_TENANT, QueueSpec
+from millrace.model.replay_windows import read_window
 
 log = logging.getLogger(__name__)
 
@@ -53,19 +56,23 @@ class AdminService(ApiService):
         audit_log: AuditLog,
         invoke_worker: InvokeWorker = nobody,
         default_tenant: str = DEFAULT_TENANT,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(runtime, definitions)
         self.jobs = jobs
         self.audit_log = audit_log
         self.invoke_worker = invoke_worker
         self.default_tenant = default_tenant
+        self.sleep = sleep
 
     def run_job(self, job: AdminJob, left_ms: Callable[[], int]) -> Slice:
         """One slice of a job; its end is an audit event of whoever started it."""
         if job.kind is AdminJobKind.ERASE:
             ran = self._run_erasure(job, left_ms)
+        elif job.selects:
+            ran = self._run_window(job, left_ms)
         else:
-            ran = run_job_slice(self.jobs, self.queue(job.tenant, job.queue), job, left_ms)
+            ran = self._slice(job, self.queue(job.tenant, job.queue), left_ms)
         self.runtime.credits.give_back()
         if ran.ended:
             self._note_end(ran.job)
@@ -86,7 +93,23 @@ class AdminService(ApiService):
             run.reach = ErasureReach(queue, tuple(self.definitions.queues), ids, self.audit_log)
             return run
 
-        return run_job_slice(self.jobs, queue(NO_QUEUE), job, left_ms, make=make)
+        return self._slice(job, queue(NO_QUEUE), left_ms, make)
+
+    def _run_window(self, job: AdminJob, left_ms: Callable[[], int]) -> Slice:
+        name = read_window(job.selects).to
+        reach = WindowReach(self.queue(job.tenant, name), self.definitions.queue(name))
+
+        def make(*given: Any, **more: Any) -> WindowRun:
+            run = WindowRun(*given, **more)
+            run.reach = reach
+            return run
+
+        return self._slice(job, self.queue(job.tenant, job.queue), left_ms, make)
+
+    def _slice(
+        self, job: AdminJob, queue: Queue, left_ms: Callable[[], int], make: Callable[..., JobRun] = JobRun
+    ) -> Slice:
+        return run_job_slice(self.jobs, queue, job, left_ms, sleep=self.sleep, make=make)
 
     def run_open_jobs(self, left_ms: Callable[[], int]) -> list[AdminJob]:
         """Go on with every job that has no runner: what the schedule does each minute."""

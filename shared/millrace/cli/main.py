@@ -15,6 +15,7 @@ from millrace.cli.erase import erase_command
 from millrace.cli.history import check_history_command
 from millrace.cli.items import items_group
 from millrace.cli.openapi import openapi_command
+from millrace.cli.replay import replay_window_command
 from millrace.cli.schedules import schedules_command
 from millrace.cli.secrets import secrets
 from millrace.cli.send import send_command
@@ -60,6 +61,7 @@ for command in (
     *messages.COMMANDS,
     *queues.COMMANDS,
     *operate.COMMANDS,
+    replay_window_command,
     erase_command,
     work_command,
     dlq,

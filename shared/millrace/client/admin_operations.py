@@ -114,13 +114,19 @@ def start_job(
     *,
     rate: int | None = None,
     again: bool = False,
+    window: Mapping[str, Any] | None = None,
 ) -> Steps[Mapping[str, Any]]:
-    """Start a job over many messages: `replay`, `purge_dead_letters` (with a filter) or `purge_queue`."""
+    """Start a job over many messages: `replay`, `purge_dead_letters` (with a filter) or `purge_queue`.
+
+    A replay's `window` says more than the queue's dead letters: `of` (done, dead, all), `received_from` and
+    `received_before` (RFC 3339), `to` (a queue), `any_order`, `dry_run`.
+    """
     asked: dict[str, Any] = {"kind": kind, "again": again} if kind == "replay" else {"kind": kind, "confirm": queue}
     if kind != "purge_queue":
         asked["filter"] = dict(only or {})
     if rate is not None:
         asked["rate"] = rate
+    asked.update(window or {})
     path = _admin(queue, "jobs")
     found: Mapping[str, Any] = yield from call(side, "POST", path, asked, headers=request_key())
     return found

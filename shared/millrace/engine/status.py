@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Protocol
 
 from millrace.engine.queue import Queue
 from millrace.model.errors import NotFound
-from millrace.model.message import Attempt, Entry, Message, MessageLocation, Records, Result
+from millrace.model.message import Attempt, Entry, Message, MessageLocation, Place, Records, Result
 from millrace.model.values import dataclass
 from millrace.stores.interface import Store
 
@@ -30,6 +31,19 @@ class MessageStatus(StrEnum):
 
 #: Stands where the place of an entry would, in the record of a message that has none.
 FILTERED_PLACE = "F#"
+
+
+class Placed(Protocol):
+    """What of a message leads to where it is."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def nonce(self) -> str: ...
+    @property
+    def place(self) -> Place: ...
+    @property
+    def erased(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +106,18 @@ def statuses(queue: Queue, ids: Sequence[str]) -> dict[str, MessageStatus]:
     """The status of each of these messages that this queue knows: three batch reads for a hundred, one more for those
     that are gone from their place.
     """
-    store, now = queue.store, queue.now()
     messages = {
         id_: message
-        for id_, message in store.get_messages(ids).items()
+        for id_, message in queue.store.get_messages(ids).items()
         if (message.tenant, message.queue) == (queue.tenant, queue.spec.name)
     }
+    return statuses_of(queue.store, messages, queue.now())
+
+
+def statuses_of(store: Store, messages: Mapping[str, Placed], now: int) -> dict[str, MessageStatus]:
+    """The same of messages that were read or scanned before: two batch reads for a hundred, one more for those that are
+    gone from their place.
+    """
     found = {id_: MessageStatus.FILTERED for id_, message in messages.items() if message.place.sk == FILTERED_PLACE}
     found |= {id_: MessageStatus.PURGED for id_, message in messages.items() if message.erased}
     queued = {id_: message for id_, message in messages.items() if id_ not in found}
@@ -106,7 +126,7 @@ def statuses(queue: Queue, ids: Sequence[str]) -> dict[str, MessageStatus]:
     return found
 
 
-def locate_all(store: Store, messages: Mapping[str, Message]) -> dict[str, tuple[Entry | None, MessageLocation | None]]:
+def locate_all(store: Store, messages: Mapping[str, Placed]) -> dict[str, tuple[Entry | None, MessageLocation | None]]:
     """Each message's entry, or None where it has ended, with its location: two batch reads for a hundred messages, one
     more for those that are gone from their place.
     """
@@ -140,7 +160,7 @@ def _ended(location: MessageLocation | None) -> MessageStatus:
     return MessageStatus.PURGED if location and location.purged_at else MessageStatus.DONE
 
 
-def _own(location: MessageLocation | None, message: Message) -> MessageLocation | None:
+def _own(location: MessageLocation | None, message: Placed) -> MessageLocation | None:
     """A message replaced after its window leaves its predecessor's record behind: that is not ours."""
     return location if location and location.nonce == message.nonce else None
 

@@ -28,7 +28,7 @@ MAX_RATE = 1_000.0
 class AdminJobKind(StrEnum):
     """What a job does."""
 
-    REPLAY = "replay"  #: enqueue dead letters again
+    REPLAY = "replay"  #: enqueue dead letters again, or what was received in a window
     PURGE_DEAD_LETTERS = "purge_dead_letters"  #: forget dead letters for good
     ERASE = "erase"  #: forget all that belongs to somebody, wherever it is
     PURGE_QUEUE = "purge_queue"  #: take every message that nobody holds out of the queue for good
@@ -59,8 +59,8 @@ class AdminJob:
     only: DeadLetterFilter = EVERY_DEAD_LETTER
     rate: float = 0.0  #: dead letters a second; 0 for as fast as it goes
     again: bool = False  #: also dead letters that something else has replayed before
-    selects: str = ""  #: what an erasure is about, as JSON; once it is done, without naming it
-    dry_run: bool = False  #: an erasure that only counts
+    selects: str = ""  #: what an erasure is about, as JSON; once it is done, without naming it. Or a replay's window
+    dry_run: bool = False  #: it only counts
     total: int = 0  #: what the count at its start found
     total_exact: bool = True  #: false when there was too much to count
     state: AdminJobState = AdminJobState.RUNNING
@@ -71,6 +71,7 @@ class AdminJob:
     skipped: int = 0  #: replayed before by something else, or held by a worker
     failed: int = 0
     failures: str = ""  #: the first few, as lines of `dead letter: error`
+    found: str = ""  #: what a replay of a window has met, as JSON
     note: str = ""  #: what it waits for
     updated_at: int = 0
     finished_at: int = 0

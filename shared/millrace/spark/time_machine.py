@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from millrace.admission.admit import admit
+from millrace.admission.replays import EndedMessage, draft_again
 from millrace.definitions import load
 from millrace.engine.dead_letters import message_replay_key
 from millrace.engine.drafts import check
@@ -27,9 +27,8 @@ from millrace.engine.filtered import filtered_id
 from millrace.engine.queue import Queue, Runtime
 from millrace.engine.status import MessageStatus
 from millrace.model.errors import InvalidField, InvalidRequest
-from millrace.model.journal import EFFECTS, effect_root
-from millrace.model.keys import may_set_priority
 from millrace.model.message import Draft
+from millrace.model.replay_windows import ReplayOf
 from millrace.spark.actions import BulkRun, write_shaped
 from millrace.spark.bulk_write import task_count
 from millrace.spark.connection import TableConnection, connect
@@ -44,19 +43,6 @@ SAMPLES = 10
 FOREVER = 2**62
 ERASED = "erased: The table has forgotten it before its time."
 BODY_LOST = "body_lost: Its large body is gone."
-
-
-class ReplayOf(StrEnum):
-    """Which messages are replayed, by how they ended."""
-
-    DONE = "done"
-    DEAD = "dead"
-    ALL = "all"  #: done and dead
-
-    @property
-    def statuses(self) -> list[str]:
-        both = [MessageStatus.DONE.value, MessageStatus.DEAD.value]
-        return both if self is ReplayOf.ALL else [self.value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,26 +174,20 @@ def _row(rerun: Rerun, queue: Queue, one: Mapping[str, Any], *, gone: bool) -> R
 
 
 def _draft(rerun: Rerun, queue: Queue, one: Mapping[str, Any]) -> Draft:
-    """The message as it was. Another queue than its own decides itself on key and priority.
-
-    A dead one goes on with the effects that it has had; a done one is done anew, all of it.
-    """
-    headers = {name: value for name, value in one["headers"] or () if name != EFFECTS}
-    if one["status"] == MessageStatus.DEAD:
-        headers[EFFECTS] = effect_root(one["message_id"], one["received"], dict(one["headers"] or ()))
-    own = rerun.chosen.to == rerun.queue
-    return Draft(
-        one["body"],
-        content_type=one["content_type"],
-        headers=headers,
-        key=(one["key"] or "") if own else "",
-        priority=one["priority"] if own and may_set_priority(queue.spec.ordering) else None,
-        project=one["project"],
+    ended = EndedMessage(
+        one["message_id"],
+        one["received"],
+        one["content_type"],
+        dict(one["headers"] or ()),
+        one["correlation_id"],
+        one["source"] or "",
+        one["project"],
+        one["key"] or "",
+        died=one["status"] == MessageStatus.DEAD,
+        priority=one["priority"],
         labels=None if one["labels"] is None else tuple(one["labels"]),
-        correlation_id=one["correlation_id"],
-        source=one["source"] or "",
-        origin=one["message_id"],
     )
+    return draft_again(ended, one["body"], queue.spec, own=rerun.chosen.to == rerun.queue)
 
 
 def _preview(job: BulkRun, matching: DataFrame, shaped: DataFrame, chosen: Chosen) -> Report:

@@ -31,6 +31,7 @@ from millrace.model.queue_state import BreakerState, CounterDelta, CreditRequest
 from millrace.model.transaction import AppWrite
 from millrace.model.values import dataclass
 from millrace.model.webhook_problems import WebhookProblem
+from millrace.stores.scanned import ScanFilter, ScannedPage
 
 T = TypeVar("T")
 
@@ -100,16 +101,6 @@ class WritesRefused:
 @dataclass(frozen=True, slots=True)
 class TooLate:
     """A transaction was not sent: its time was over. Nothing was written, by no try of the same call."""
-
-
-@dataclass(frozen=True, slots=True)
-class MessageOwner:
-    """Whose a message is: all that a scan tells of it."""
-
-    id: str
-    queue: str
-    key: str = ""
-    project: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,10 +225,11 @@ class Store(Protocol):
     def get_entries(self, places: Sequence[Place]) -> dict[Place, Entry]:
         """The entries that are there."""
 
-    def scan_messages(self, tenant: str, after: str, limit: int) -> Page[MessageOwner]:
+    def scan_messages(self, tenant: str, after: str, limit: int, only: ScanFilter = ...) -> ScannedPage:
         """A tenant's messages, in no order, out of so many items of the whole table: for what nothing else leads to.
 
-        What is there from the first page to the last is met once; what comes or goes meanwhile may be.
+        `after` is a page's `next` or a message's `position`. What is there from the first page to the last is met once;
+        what comes or goes meanwhile may be. What never was a message (a late commit's marker) is not.
         """
 
     # -- counters ----------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from millrace.engine.claim import claim
 from millrace.engine.dead_letters import replay
 from millrace.engine.enqueue import enqueue
 from millrace.handlers.controls import Unavailable
+from millrace.http.fields import rfc3339
 from millrace.model.clock import system_clock
 from millrace.model.message import Draft
 from millrace.model.queue_state import BreakerState, Slot
@@ -342,9 +343,21 @@ def _exercise_jobs(exercise: Exercise, handler: Handler, call: Call) -> None:
         call("POST", f"{base}/{job}/resume")
         exercise.call(handler, event)
         assert call("GET", f"{base}/{job}")["state"] == "done"
+    _exercise_windows(exercise, handler, call)
     exercise.bury("Pulled", 1)
     job = call("POST", base, {"kind": "replay"})["job_id"]
     kept = exercise.jobs.get(exercise.tenant, "Pulled", job)
     assert kept is not None
     assert exercise.jobs.take(replace(kept, lease_token="dead", lease_until=1), system_clock())
     assert exercise.call(handler, {"jobs": True})["ran"] == [job]
+
+
+def _exercise_windows(exercise: Exercise, handler: Handler, call: Call) -> None:
+    """A window's dead letters and what is done in it, bodies in the table and in the bucket, to another queue too."""
+    until = rfc3339(system_clock() + 60_000)
+    window = {"kind": "replay", "of": "all", "received_from": "2020-01-01T00:00:00Z", "received_before": until}
+    for more in ({"dry_run": True}, {"again": True}, {"again": True, "to": "Forwarded"}):
+        job = call("POST", f"{ADMIN}/jobs", {**window, **more})["job_id"]
+        exercise.call(handler, {"job": {"tenant": exercise.tenant, "queue": "Pulled", "id": job}})
+        shown = call("GET", f"{ADMIN}/jobs/{job}")
+        assert (shown["state"], shown["failed"]) == ("done", 0), shown

@@ -186,7 +186,7 @@ class SimulatedDynamoDB:
         return answer
 
     def scan(self, **request: Any) -> dict[str, Any]:
-        """All of a table, by its keys; filtered by what must be equal, and charged for all that was looked at."""
+        """All of a table, by its keys; filtered, and charged for all that was looked at."""
         rest = self._begin("scan", self._latency.read)
         table, start, names = (
             request["TableName"],
@@ -199,14 +199,15 @@ class SimulatedDynamoDB:
         ]
         left = [item for item in found if (item["pk"]["S"], item["sk"]["S"]) > after]
         page = left[: request["Limit"]]
-        wanted = [test.split(" = ") for test in request["FilterExpression"].split(" AND ")]
-        values = request["ExpressionAttributeValues"]
-        kept = [item for item in page if all(item.get(names[name]) == values[value] for name, value in wanted)]
-        self._charge_read((table, "", ""), sum(map(size, page)))
+        wanted, values = condition(request["FilterExpression"], names), request["ExpressionAttributeValues"]
+        kept = [item for item in page if wanted(item, values)]
+        read = sum(map(size, page))
+        self._charge_read((table, "", ""), read)
         self._end(rest)
         seen = [{name: item[name] for name in names.values() if name in item} for item in kept]
         last = {"LastEvaluatedKey": {"pk": page[-1]["pk"], "sk": page[-1]["sk"]}} if len(left) > len(page) else {}
-        return {"Items": seen, "Count": len(seen), **last}
+        charged = {"ConsumedCapacity": {"CapacityUnits": max(1, math.ceil(read / READ_UNIT))}}
+        return {"Items": seen, "Count": len(seen), **charged, **last}
 
     def _in_range(self, table: str, pk: str, request: Any) -> Iterator[Item]:
         partition = self._partitions.get((table, pk))

@@ -7,8 +7,6 @@ from typing import Any
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.retrying_client import RetryingClient
 from millrace.stores.dynamodb.scans import scan_segment
-from millrace.stores.interface import MessageOwner, Store
-from tests.stores.samples import Samples
 
 
 class Scanned:
@@ -73,20 +71,3 @@ def test_segments_share_a_table_out(engine_client: Any, tables: TableNames, tena
     assert sorted(key for key in found if key in keys) == sorted(keys)
     for key in keys:
         engine_client.delete_item(TableName=tables.queue, Key={"pk": {"S": key}, "sk": {"S": "x"}})
-
-
-def test_a_tenants_messages_are_found_in_all_of_the_table(store: Store, samples: Samples) -> None:
-    """On every store; of other tenants' messages, and of all that is no message, nothing."""
-    messages = samples.messages(7)
-    store.put_messages(messages)
-    store.put_messages(Samples(f"other-{samples.tenant}").messages(3))
-    store.put_entries(samples.entries(3))
-    store.put_results([samples.result(message.id) for message in messages])
-    found: list[MessageOwner] = []
-    position: str | None = ""
-    while position is not None:
-        page = store.scan_messages(samples.tenant, position, 4)
-        found += page.items
-        position = page.next
-    assert sorted(owner.id for owner in found) == sorted(message.id for message in messages)
-    assert {(owner.queue, owner.key, owner.project) for owner in found} == {("Jobs", "customer/7", "billing")}

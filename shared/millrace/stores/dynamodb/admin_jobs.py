@@ -31,6 +31,7 @@ PROGRESS = (
     "skipped",
     "failed",
     "failures",
+    "found",
     "note",
     "updated_at",
     "finished_at",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from millrace.model.cursor import Page
-from millrace.stores.dynamodb.items import MESSAGE, text_in
-from millrace.stores.interface import MessageOwner
+from millrace.model.keys import WITHDRAWN, partition
+from millrace.model.message import Place
+from millrace.stores.dynamodb.items import MESSAGE, int_in, message_key, number, text_in
+from millrace.stores.scanned import EVERY_MESSAGE, ScanFilter, ScannedMessage, ScannedPage
 
 if TYPE_CHECKING:
     from millrace.stores.dynamodb.client import TableNames
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from millrace.stores.dynamodb.retrying_client import RetryingClient
 
 #: What a scan for a tenant's messages may see of the table's items: never the attributes of tokens or of the claim key.
-SCANNED = ("pk", "sk", "tenant", "queue", "key", "project")
+SCANNED = ("pk", "sk", "tenant", "queue", "key", "project", "corr", "at", "nonce", "shard", "place")
 #: A page of a scan is at most 1 MB, which eventually consistent is this many read units.
 PAGE_UNITS = 128
 
@@ -34,30 +35,57 @@ class MessageScan:
     _calls: RetryingClient
     _names: TableNames
 
-    def scan_messages(self, tenant: str, after: str, limit: int) -> Page[MessageOwner]:
+    def scan_messages(self, tenant: str, after: str, limit: int, only: ScanFilter = EVERY_MESSAGE) -> ScannedPage:
         """Strongly consistent: a read unit for each 4 KB of what is stored. Names its attributes, as the role asks."""
         names = {f"#{name}": name for name in SCANNED}
+        held = ["#sk = :message", "#tenant = :tenant", "#place <> :withdrawn", "#at BETWEEN :from AND :upto"]
+        values = {
+            ":message": {"S": MESSAGE},
+            ":tenant": {"S": tenant},
+            ":withdrawn": {"S": WITHDRAWN},
+            ":from": number(only.received_from),
+            ":upto": number(only.received_before - 1),
+        }
+        if only.queue:
+            held.append("#queue = :queue")
+            values[":queue"] = {"S": only.queue}
         request: dict[str, Any] = {
             "TableName": self._names.queue,
             "Limit": limit,
             "ConsistentRead": True,
             "Select": "SPECIFIC_ATTRIBUTES",
             "ProjectionExpression": ", ".join(names),
-            "FilterExpression": "#sk = :message AND #tenant = :tenant",
+            "FilterExpression": " AND ".join(held),
             "ExpressionAttributeNames": names,
-            "ExpressionAttributeValues": {":message": {"S": MESSAGE}, ":tenant": {"S": tenant}},
+            "ExpressionAttributeValues": values,
+            "ReturnConsumedCapacity": "TOTAL",
         }
         if after:
             pk, _, sk = after.partition("\n")
             request["ExclusiveStartKey"] = {"pk": {"S": pk}, "sk": {"S": sk}}
         answer = self._calls.send("scan", **request)
         last = answer.get("LastEvaluatedKey")
-        return Page(tuple(map(_owner_of, answer["Items"])), f"{last['pk']['S']}\n{last['sk']['S']}" if last else None)
+        units = float(answer.get("ConsumedCapacity", {}).get("CapacityUnits", PAGE_UNITS))
+        return ScannedPage(tuple(map(_scanned, answer["Items"])), _position(last) if last else None, units)
 
 
-def _owner_of(item: Item) -> MessageOwner:
-    message_id = item["pk"]["S"].removeprefix("M#")
-    return MessageOwner(message_id, item["queue"]["S"], text_in(item, "key"), text_in(item, "project"))
+def _position(key: Item) -> str:
+    return f"{key['pk']['S']}\n{key['sk']['S']}"
+
+
+def _scanned(item: Item) -> ScannedMessage:
+    message_id, queue = item["pk"]["S"].removeprefix("M#"), item["queue"]["S"]
+    return ScannedMessage(
+        message_id,
+        queue,
+        nonce=item["nonce"]["S"],
+        place=Place(partition(item["tenant"]["S"], queue, int_in(item, "shard")), item["place"]["S"]),
+        received_at=int_in(item, "at"),
+        position=_position(message_key(message_id, MESSAGE)),
+        key=text_in(item, "key"),
+        project=text_in(item, "project"),
+        correlation_id=text_in(item, "corr"),
+    )
 
 
 def scan_segment(calls: RetryingClient, table: str, segment: int, segments: int, pace: Pace) -> Iterator[list[Item]]:

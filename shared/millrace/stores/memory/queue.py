@@ -35,7 +35,6 @@ from millrace.stores.interface import (
     EndStep,
     Erasure,
     Full,
-    MessageOwner,
     Refused,
     StepRefused,
     TooLate,
@@ -46,6 +45,7 @@ from millrace.stores.interface import (
 )
 from millrace.stores.memory.app_tables import AppTables
 from millrace.stores.memory.dictionaries import MemoryDictionaries
+from millrace.stores.scanned import EVERY_MESSAGE, ScanFilter, ScannedPage, scanned
 
 #: DynamoDB knows a transaction by its request token for so long.
 REQUEST_TOKEN_MS = 10 * MINUTE
@@ -379,12 +379,12 @@ class MemoryStore(MemoryDictionaries):
         with self._lock:
             return {place: self.entries[place] for place in places if place in self.entries}
 
-    def scan_messages(self, tenant: str, after: str, limit: int) -> Page[MessageOwner]:
+    def scan_messages(self, tenant: str, after: str, limit: int, only: ScanFilter = EVERY_MESSAGE) -> ScannedPage:
         with self._lock:
             ids = sorted(id_ for id_ in self.messages if id_ > after)
-            found = [self.messages[id_] for id_ in ids[:limit]]
-            owners = [MessageOwner(one.id, one.queue, one.key, one.project) for one in found if one.tenant == tenant]
-            return Page(tuple(owners), ids[limit - 1] if len(ids) > limit else None)
+            looked_at = [self.messages[id_] for id_ in ids[:limit]]
+        found = tuple(scanned(one, one.id) for one in looked_at if one.tenant == tenant and only.matches(one))
+        return ScannedPage(found, ids[limit - 1] if len(ids) > limit else None, float(len(looked_at)))
 
     # -- book-keeping -------------------------------------------------------------------------------------------
     def get_queue_state(self, tenant: str, queue: str) -> QueueState:
