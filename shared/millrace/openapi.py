@@ -14,7 +14,8 @@ from millrace.pull.api import ROUTES as PULL_ROUTES
 VERSION = "1"
 DESCRIPTION = (
     "Queues with fenced claims. Producers and consumers use `/v1`: enqueue, dequeue, and finish under a claim. "
-    "Operators use `/admin`: inspect, pause, replay, purge, and the audit log."
+    "Operators use `/admin`: inspect, pause, replay, purge, and the audit log. "
+    "A method that a path does not have is answered 405 (`method_not_allowed`), with those that it has in `Allow`."
 )
 TAGS = {
     "queues": "The queues of this deployment, as producers and consumers need to know them.",

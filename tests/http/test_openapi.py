@@ -33,3 +33,16 @@ def test_a_parameter_is_shared_only_where_it_is_the_same() -> None:
     assert list(found["components"]["parameters"]) == ["same"]
     wide, same = found["paths"]["/2"]["get"]["parameters"]
     assert (wide["schema"]["maxLength"], same) == (8, {"$ref": "#/components/parameters/same"})
+
+
+def test_an_answer_that_several_routes_give_is_shared_under_what_it_says() -> None:
+    def route(number: int, member: str) -> Route[Any]:
+        schema = record(f"Thing{member}", {member: text()})
+        replies = {200: RouteReply("The thing: as it is.", schema)}
+        return Route("GET", f"/{number}", f"n{number}", "x", "x.", lambda _s, _r: HttpResponse(200), replies, ())
+
+    found = openapi("x", "x", "1", {}, [route(1, "a"), route(2, "a"), route(3, "b")])
+    given = [found["paths"][path]["get"]["responses"]["200"] for path in ("/1", "/2", "/3")]
+    assert given[:2] == [{"$ref": "#/components/responses/Thing"}] * 2
+    assert found["components"]["responses"]["Thing"]["description"] == given[2]["description"]
+    assert given[2]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Thingb"}

@@ -64,7 +64,7 @@ class Text:
             described["minLength"] = self.min_
         if self.pattern:
             described["pattern"] = f"^{self.pattern}$"
-        return _described(described, self.meaning)
+        return _described({**described, **_title(self.name)}, self.meaning)
 
 
 @dataclass(frozen=True, slots=True)

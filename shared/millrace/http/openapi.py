@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 document of an API, from its table of routes.
 
-Schemas with a title become named components, and so do parameters that several routes share: code generators make one
-type for each name. Refusals are shared responses, one for each status.
+Schemas with a title become named components, and so do parameters and answers that several routes share: code
+generators make one type for each name. Refusals are shared responses, one for each status.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from millrace.http.routes import Route, RouteReply
 
 OpenApiDocument = dict[str, Any]
 #: Problems that every route may answer with, and those with a token.
-ALWAYS = ("invalid_request", "invalid_field", "not_found", "method_not_allowed", "internal")
+ALWAYS = ("invalid_request", "invalid_field", "not_found", "internal")
 WITH_TOKEN = (*ALWAYS, "unauthorised", "forbidden", "store_unavailable")
 #: Names of the shared responses.
 REFUSALS = {
@@ -27,7 +27,6 @@ REFUSALS = {
     401: "Unauthorised",
     403: "Forbidden",
     404: "NotFound",
-    405: "MethodNotAllowed",
     409: "Conflict",
     410: "Gone",
     413: "BodyTooLarge",
@@ -37,7 +36,6 @@ REFUSALS = {
     503: "Unavailable",
 }
 REFUSAL_HEADERS = {
-    405: {"Allow": "The methods that the path has."},
     429: {"Retry-After": "Seconds to wait before the next try."},
     503: {"Retry-After": "Seconds to wait before the next try."},
 }
@@ -93,6 +91,8 @@ class _Components:
         self.responses: dict[str, OpenApiDocument] = {}
         uses = Counter(json.dumps(parameter) for route in routes for parameter in _parameters(route))
         self._shared = {parameter for parameter, count in uses.items() if count > 1}
+        replies = Counter(_reply_name(reply) for route in routes for reply in route.replies.values())
+        self._shared_replies = {name for name, count in replies.items() if count > 1}
         by_status: dict[int, list[str]] = {}
         for code in dict.fromkeys(code for route in routes for code in _codes(route)):
             by_status.setdefault(STATUSES[code][0], []).append(code)
@@ -123,6 +123,19 @@ class _Components:
             return parameter
         return {"$ref": f"#/components/parameters/{name}"}
 
+    def reply(self, reply: RouteReply) -> OpenApiDocument:
+        """A reference to it where another route gives the same answer."""
+        name, described = _reply_name(reply), _reply(reply, self)
+        if name not in self._shared_replies or self.responses.setdefault(name, described) != described:
+            return described
+        return {"$ref": f"#/components/responses/{name}"}
+
+
+def _reply_name(reply: RouteReply) -> str:
+    """What it says, as a name: `The job.` is `Job`."""
+    words = re.findall(r"[A-Za-z]+", re.split(r"[.:,;]", reply.meaning)[0])
+    return "".join(word.capitalize() for word in words if word.lower() not in ("a", "an", "the"))
+
 
 def _operation(route: Route[Any], parts: _Components) -> OpenApiDocument:
     operation: OpenApiDocument = {"operationId": route.name, "tags": [route.tag], "summary": route.summary}
@@ -140,7 +153,7 @@ def _operation(route: Route[Any], parts: _Components) -> OpenApiDocument:
         operation["requestBody"] = {"required": True, "content": content}
     statuses = sorted({STATUSES[code][0] for code in _codes(route)})
     operation["responses"] = {
-        **{str(status): _reply(reply, parts) for status, reply in sorted(route.replies.items())},
+        **{str(status): parts.reply(reply) for status, reply in sorted(route.replies.items())},
         **{str(status): {"$ref": f"#/components/responses/{REFUSALS[status]}"} for status in statuses},
     }
     return operation

@@ -26,7 +26,7 @@ from millrace.pull.service import PullService
 BATCH = 100
 #: Whatever is asked for, a message waits no longer than it is kept.
 MAX_DELAY_MS = 366 * DAY
-CLAIM = Text(MAX_HANDLE, 1, HANDLE_PATTERN, meaning="The `claim` of a dequeued message, unchanged.")
+CLAIM = Text(MAX_HANDLE, 1, HANDLE_PATTERN, meaning="The `claim` of a dequeued message, unchanged.", name="Claim")
 EXAMPLE_CLAIM = "c1.WzAsIlIjOTk5OSMwMTk4Il0.q83vEjRWeJCrze8SNFZ4kA"
 
 Given = Mapping[str, Any]
