@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from millrace.admin.run_erase import EraseRun, ErasureReach
-from millrace.admin.run_job import JobRun, Slice, run_job_slice
+from millrace.admin.run_job import MARGIN_MS, JobRun, Slice, run_job_slice
 from millrace.admin.run_window import WindowReach, WindowRun
 from millrace.definitions import Definitions
 from millrace.engine.drafts import WEBHOOK, spaced_key
@@ -25,7 +26,8 @@ from millrace.model.replay_windows import read_window
 
 log = logging.getLogger(__name__)
 
-
+#: How long the schedule's call stays with a job while others wait for their turn.
+MIN_TURN_MS, MAX_TURN_MS = 2_000, 10_000
 #: Starts another runner of a job; the call may be lost, since the schedule finds open jobs too.
 InvokeWorker = Callable[[AdminJob], None]
 
@@ -112,15 +114,34 @@ class AdminService(ApiService):
         return run_job_slice(self.jobs, queue, job, left_ms, sleep=self.sleep, make=make)
 
     def run_open_jobs(self, left_ms: Callable[[], int]) -> list[AdminJob]:
-        """Go on with every job that has no runner: what the schedule does each minute."""
-        ran = []
-        for job in self.jobs.list_open():
-            try:
-                ran.append(self.run_job(job, left_ms).job)
-            except (StoreUnavailable, UnknownQueue) as error:
-                extra = {"action": "job_left", "job": job.id, "queue": job.queue, "code": error.code}
-                log.warning("job left for later", extra=extra)
-        return ran
+        """Go on with every job that has no runner: what the schedule does each minute.
+
+        In turns, those that were looked after longest ago first: a long job, or one that fails each time, holds another
+        for a turn and no longer. What is left when the time is up is the next minute's.
+        """
+        waiting = deque(sorted(self.jobs.list_open(), key=lambda job: (job.updated_at, job.id)))
+        share = (left_ms() - MARGIN_MS) // max(1, len(waiting))
+        turn_ms = max(MIN_TURN_MS, min(MAX_TURN_MS, share)) + MARGIN_MS
+        ran: dict[str, AdminJob] = {}
+        while waiting and left_ms() > MARGIN_MS:
+            turn = self._turn(waiting.popleft(), left_ms, self.runtime.clock() + turn_ms)
+            if turn is None:
+                continue
+            ran[turn.job.id] = turn.job
+            if turn.more:
+                waiting.append(turn.job)
+        return list(ran.values())
+
+    def _turn(self, job: AdminJob, left_ms: Callable[[], int], until: int) -> Slice | None:
+        """One slice of a job; None where it could not go on, whatever the reason: that is no other job's."""
+        try:
+            return self.run_job(job, lambda: min(left_ms(), until - self.runtime.clock()))
+        except (StoreUnavailable, UnknownQueue) as error:
+            extra = {"action": "job_left", "job": job.id, "queue": job.queue, "code": error.code}
+            log.warning("job left for later", extra=extra)
+        except Exception:
+            log.exception("job failed", extra={"action": "job_failed", "job": job.id, "queue": job.queue})
+        return None
 
     def _note_end(self, job: AdminJob) -> None:
         now = self.runtime.clock()
