@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterator
 
 import pytest
 from mypy_boto3_dynamodb import DynamoDBClient
@@ -62,6 +63,13 @@ def tables(engine_url: str) -> TableNames:
     return TABLES
 
 
+def tables_apart(engine_url: str, name: str) -> TableNames:
+    """Tables for a module's fixture `tables`, whose tests read all that is in them."""
+    names = TableNames(f"millrace-{WORKER}-{name}-queue", f"millrace-{WORKER}-{name}-dead-letters")
+    create_tables(names, endpoint_url=engine_url, region=REGION)
+    return names
+
+
 class Clock:
     """Time that moves only when told to."""
 
@@ -87,9 +95,11 @@ def tenant() -> str:
 
 
 @pytest.fixture(scope="session")
-def engine_client(engine_url: str) -> DynamoDBClient:
+def engine_client(engine_url: str) -> Iterator[DynamoDBClient]:
     """One client for all: making one takes longer than most tests."""
-    return dynamodb_client(endpoint_url=engine_url, region=REGION)
+    client = dynamodb_client(endpoint_url=engine_url, region=REGION)
+    yield client
+    client.close()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from infra.local.dynamodb import REGION
 from millrace.engine.claim import Claim, claim
 from millrace.engine.dead_letters import list_dead_letters, purge_dead_letter
 from millrace.engine.enqueue import Receipt, enqueue
@@ -25,10 +24,9 @@ from millrace.model.message import SEALED, Draft, Message, Result
 from millrace.model.queue_spec import Idempotency, Jitter, Ordering, RetryPolicy
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.store import DynamoStore
-from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.interface import Applied, WriteResult
 from millrace.stores.memory.queue import MemoryStore
-from tests.conftest import WORKER, Bench
+from tests.conftest import Bench, tables_apart
 from tests.engine.steps import only, raising
 
 SECRET = "s3cr3t"
@@ -38,10 +36,7 @@ BODIES = pytest.mark.parametrize("body", [SECRET.encode(), LARGE], ids=["small",
 
 @pytest.fixture(scope="module")
 def tables(engine_url: str) -> TableNames:
-    """Tables of this module's own: each test reads all that is in them."""
-    names = TableNames(f"millrace-{WORKER}-erase-queue", f"millrace-{WORKER}-erase-dead-letters")
-    create_tables(names, endpoint_url=engine_url, region=REGION)
-    return names
+    return tables_apart(engine_url, "erase")
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tests.engine import test_erase
 from tests.engine.steps import only, raising
 from tests.engine.test_erase import LARGE, SECRET, traces
 
-queue = test_erase.queue
+queue, tables = test_erase.queue, test_erase.tables
 
 
 def scheduled(queue: Queue, body: bytes) -> str:
