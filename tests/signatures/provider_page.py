@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from millrace.signatures import PRESETS, Scheme
-from millrace.signatures.scheme import SignaturePlace
+from millrace.signatures.scheme import DeliveryFacts, SignaturePlace
 
 PAGE = Path(__file__).parents[2] / "shared" / "millrace" / "signatures" / "README.md"
 
@@ -62,23 +62,32 @@ NPM = {
 ORACLES = {**PYPI, **NPM}
 #: Rows that were compared with what their makers wrote: code that signs or verifies, or documentation.
 MAKERS = {
-    "azure_event_grid": "maker's docs",
-    "buildkite": "maker's docs",
-    "cloudflare_stream": "maker's docs",
+    **dict.fromkeys(
+        """
+        alchemy azure_event_grid buildkite chargebee checkout_com circleci cloudflare_notifications cloudflare_stream
+        gitlab mailgun microsoft_graph pagerduty patreon persona revenuecat segment sentry snyk telegram terraform_cloud
+        x
+        """.split(),  # noqa: SIM905
+        "maker's docs",
+    ),
+    "btcpay": "maker's code: BTCPay Server",
+    "cal_com": "maker's code: Cal.com",
+    "discourse": "maker's code: Discourse",
     "elevenlabs": "maker's code: elevenlabs-js 2.73.0",
     "ghost": "maker's code: Ghost",
+    "gitea": "maker's code: Gitea",
+    "gogs": "maker's code: Gogs",
     "paypal": "maker's code: paypalrestsdk 1.13.3",
-    "snyk": "maker's docs",
+    "sonarqube": "maker's code: SonarQube",
+    "woocommerce": "maker's code: WooCommerce",
 }
 #: Rows that were compared with public code of others who receive these webhooks.
 RECEIVERS = frozenset(
     """
-    aftership airtable alchemy bitbucket brex btcpay cal_com calendly chargebee chargify checkout_com checkr circleci
-    clickup cloudflare_notifications customer_io discourse docusign dropbox dwolla fastspring flutterwave gitea gitlab
-    gogs help_scout heroku incident_io intercom jira launchdarkly lemon_squeezy mailgun meta microsoft_graph netlify
-    nylas pagerduty pandadoc patreon paystack persona plaid plaid_sandbox postmark quickbooks render revenuecat segment
-    sentry sonarqube squarespace telegram terraform_cloud tiktok todoist trello twitch typeform vercel whoop
-    woocommerce x xero zendesk
+    aftership airtable bitbucket brex calendly chargify checkr clickup customer_io docusign dropbox dwolla fastspring
+    flutterwave help_scout heroku incident_io intercom jira launchdarkly lemon_squeezy meta netlify nylas pandadoc
+    paystack plaid plaid_sandbox postmark quickbooks render squarespace tiktok todoist trello twitch typeform vercel
+    whoop xero zendesk
     """.split()  # noqa: SIM905
 )
 
@@ -128,11 +137,11 @@ agrees with the row, read once. The samples' bodies are in the provider's style.
 checked, not the tokens of notifications with resource data. Send a test delivery before you rely on a row without a
 library.
 
-*Answer* is the status of a delivery that is taken, *within* the seconds that the provider waits, *retries* for how long
-it comes back; blank where *read more* does not say.
+*Answer* is what a delivery that is taken is answered, *takes* what its provider counts as taken, *within* the seconds
+that it waits, *retries* how often and for how long it comes back; blank where *read more* does not say.
 
-| provider | proof | replay | answer | within s | retries | checked against | read more |
-|---|---|---|---|---|---|---|---|
+| provider | proof | replay | answer | takes | within s | retries | checked against | read more |
+|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -144,26 +153,38 @@ def page() -> str:
 
 
 def row(scheme: Scheme) -> tuple[str, ...]:
-    within = scheme.facts.answer_within_seconds
-    source = scheme.facts.source
-    shown = source.removeprefix("https://").partition("/")[0]
+    delivery = scheme.facts.delivery
+    within = delivery.within_seconds
     return (
         scheme.name,
         proof(scheme),
         replay(scheme),
         str(scheme.facts.success_status),
+        delivery.accepts.replace(" ", ", "),
         f"{within:g}" if within else "",
-        retries(scheme),
+        retries(delivery),
         checked(scheme),
-        f"[{shown}]({source})",
+        ", ".join((link(scheme.facts.source), *(f"[deliveries]({address})" for address in delivery.sources))),
     )
 
 
-def retries(scheme: Scheme) -> str:
-    if scheme.facts.redelivers is False:
+def link(address: str) -> str:
+    return f"[{address.removeprefix('https://').partition('/')[0]}]({address})"
+
+
+def retries(delivery: DeliveryFacts) -> str:
+    if delivery.retries == 0:
         return "none"
-    seconds = scheme.facts.retries_within_seconds
-    return f"{seconds} s" if seconds else ""
+    told = [str(delivery.retries)] if delivery.retries else []
+    told += [f"in {duration(delivery.over_seconds)}"] if delivery.over_seconds else []
+    return " ".join(told) or ("yes" if delivery.redelivers else "")
+
+
+def duration(seconds: int) -> str:
+    unit, name = next(
+        ((unit, name) for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")) if seconds >= 2 * unit), (1, "s")
+    )
+    return f"{round(seconds / unit, 1):g} {name}"
 
 
 def checked(scheme: Scheme) -> str:

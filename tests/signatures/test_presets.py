@@ -13,6 +13,7 @@ from millrace.signatures import (
     preset,
     scheme_from,
 )
+from millrace.signatures.scheme import DeliveryFacts
 
 
 def test_definition_names_a_provider_a_header_or_a_formula() -> None:
@@ -68,22 +69,42 @@ def test_definition_that_could_not_protect_is_refused(settings: dict[str, Any]) 
 
 def test_presets_say_how_each_provider_takes_an_answer() -> None:
     facts = {name: scheme.facts for name, scheme in PRESETS.items()}
-    assert facts["zoom"].success_status == 200
-    assert (facts["zoom"].answer_within_seconds, facts["shopify"].answer_within_seconds) == (3, 5)
-    assert (facts["pagerduty"].overload_status, facts["pagerduty"].answer_within_seconds) == (429, 5)
-    assert facts["github"].redelivers is False
-    assert {fact.success_status for fact in facts.values()} <= {200, 202, 204}
+    within = {name: fact.delivery.within_seconds for name, fact in facts.items()}
+    assert (within["zoom"], within["shopify"], within["pagerduty"]) == (3, 5, 5)
+    assert (facts["github"].delivery.retries, facts["shopify"].delivery.retries) == (0, 8)
+    assert facts["pagerduty"].overload_status == 429
     assert {name for name, fact in facts.items() if fact.overload_status != 503} == {"pagerduty"}
 
 
+def test_every_provider_is_answered_what_it_takes_as_delivered() -> None:
+    """Plaid, Paddle, TikTok and others take nothing but 200; 202 is for those that are known to take it."""
+    known = {name: row.facts for name, row in PRESETS.items() if row.facts.delivery.accepts}
+    assert {name for name, fact in known.items() if not fact.delivery.takes(fact.success_status)} == set()
+    unknown = {name: row.facts.success_status for name, row in PRESETS.items() if name not in known}
+    assert {name for name, status in unknown.items() if status not in (200, 204)} == set()
+    assert {fact.delivery.accepts for fact in known.values()} >= {"2xx", "200", "204", "200 204"}
+
+
+@pytest.mark.parametrize(
+    ("accepts", "taken"), [("2xx", {200, 202, 204}), ("200", {200}), ("200 204", {200, 204}), ("", set())]
+)
+def test_what_counts_as_delivered(accepts: str, taken: set[int]) -> None:
+    assert {status for status in (200, 202, 204, 302, 404, 503) if DeliveryFacts(accepts).takes(status)} == taken
+
+
 def test_no_tolerance_loses_a_providers_own_retries() -> None:
-    """Linear and Zoom send the first time again with every retry, the last one hours later."""
-    documented = {name: row for name, row in PRESETS.items() if row.timed and row.facts.retries_within_seconds}
-    assert set(documented) >= {"linear", "zoom"}
-    for row in documented.values():
-        assert row.tolerance_seconds is not None
-        assert row.facts.retries_within_seconds is not None
-        assert row.tolerance_seconds >= row.facts.retries_within_seconds
+    """Linear and Zoom send the first time again with every retry; of some nobody says."""
+    rows = [row for row in PRESETS.values() if row.timed and not row.facts.delivery.restamps]
+    documented = {row.name: row.facts.delivery.over_seconds or 0 for row in rows}
+    assert {name for name, seconds in documented.items() if seconds} >= {
+        "linear",
+        "zoom",
+        "discord",
+        "sendgrid",
+        "tiktok",
+    }
+    lost = [row.name for row in rows if (row.tolerance_seconds or 0) < documented[row.name]]
+    assert lost == []
 
 
 def test_a_header_that_is_anybodys_names_no_provider() -> None:

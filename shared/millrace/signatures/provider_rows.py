@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from millrace.signatures.scheme import ChallengeKind, Facts, Form, Layout, Names, Scheme, TimestampFormat
+from millrace.signatures.scheme import ChallengeKind, DeliveryFacts, Facts, Form, Layout, Names, Scheme, TimestampFormat
+
+_HOUR = 3_600
+_DAY = 24 * _HOUR
 
 _WEBHOOK = Names("webhook-signature", "webhook-timestamp", "webhook-id")
 _SVIX = Names("svix-signature", "svix-timestamp", "svix-id")
@@ -42,6 +45,7 @@ DETAILED = (
         key="standard",
         facts=Facts(
             source="https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md",
+            delivery=DeliveryFacts("2xx", restamps=True),
             event_headers=("webhook-id", "webhook-timestamp"),
         ),
     ),
@@ -55,6 +59,13 @@ DETAILED = (
         key="standard",
         facts=Facts(
             source="https://docs.svix.com/receiving/verifying-payloads/how-manual",
+            delivery=DeliveryFacts(
+                "2xx",
+                retries=7,
+                over_seconds=99_305,
+                restamps=True,
+                sources=("https://github.com/svix/svix-webhooks/blob/main/server/svix-server/config.default.toml",),
+            ),
             event_headers=("svix-id", "svix-timestamp", "webhook-id", "webhook-timestamp"),
         ),
     ),
@@ -66,7 +77,10 @@ DETAILED = (
         template="{timestamp}.{body}",
         tolerance_seconds=300,
         id_field="id",
-        facts=Facts(source="https://docs.stripe.com/webhooks"),
+        facts=Facts(
+            source="https://docs.stripe.com/webhooks",
+            delivery=DeliveryFacts("2xx", over_seconds=3 * _DAY, restamps=True),
+        ),
     ),
     Scheme(
         "github",
@@ -75,8 +89,12 @@ DETAILED = (
         id_headers=("x-github-delivery",),
         facts=Facts(
             source="https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries",
-            answer_within_seconds=10,
-            redelivers=False,
+            delivery=DeliveryFacts(
+                "2xx",
+                within_seconds=10,
+                retries=0,
+                sources=("https://docs.github.com/en/webhooks/using-webhooks/best-practices-for-using-webhooks",),
+            ),
             event_headers=(
                 "x-github-event",
                 "x-github-delivery",
@@ -96,7 +114,14 @@ DETAILED = (
         challenge=ChallengeKind.SLACK,
         facts=Facts(
             source="https://api.slack.com/authentication/verifying-requests-from-slack",
-            answer_within_seconds=3,
+            delivery=DeliveryFacts(
+                "2xx",
+                within_seconds=3,
+                retries=3,
+                over_seconds=360,
+                restamps=True,
+                sources=("https://docs.slack.dev/apis/events-api/",),
+            ),
             # What a slash command or a button is answered, its user reads.
             empty_answer_to_forms=True,
             event_headers=("x-slack-request-timestamp", "x-slack-retry-num", "x-slack-retry-reason"),
@@ -110,8 +135,13 @@ DETAILED = (
         id_field="event.id",
         facts=Facts(
             source="https://developer.pagerduty.com/docs/verifying-webhook-signatures",
+            delivery=DeliveryFacts(
+                "2xx",
+                within_seconds=5,
+                over_seconds=48 * _HOUR,
+                sources=("https://github.com/PagerDuty/developer-docs/blob/main/docs/webhooks/02-Behavior.md",),
+            ),
             overload_status=429,
-            answer_within_seconds=5,
             event_headers=("x-webhook-id",),
         ),
     ),
@@ -125,7 +155,13 @@ DETAILED = (
         kinds=_SHOPIFY_TOPICS,
         facts=Facts(
             source="https://shopify.dev/docs/apps/build/webhooks/subscribe/https",
-            answer_within_seconds=5,
+            delivery=DeliveryFacts(
+                "2xx",
+                within_seconds=5,
+                retries=8,
+                over_seconds=4 * _HOUR,
+                sources=("https://shopify.dev/changelog/updates-to-webhook-retry-mechanism",),
+            ),
             event_headers=tuple(
                 f"{prefix}shopify-{name}"
                 for prefix in ("x-", "")
@@ -145,7 +181,7 @@ DETAILED = (
         facts=Facts(
             source="https://www.twilio.com/docs/usage/webhooks/webhooks-security",
             success_status=204,
-            answer_within_seconds=15,
+            delivery=DeliveryFacts(within_seconds=15),
             event_headers=("i-twilio-idempotency-token",),
         ),
     ),
@@ -160,8 +196,13 @@ DETAILED = (
         facts=Facts(
             source="https://developers.zoom.us/docs/api/webhooks/",
             success_status=200,
-            answer_within_seconds=3,
-            retries_within_seconds=5_100,
+            delivery=DeliveryFacts(
+                "200 204",
+                within_seconds=3,
+                retries=3,
+                over_seconds=5_100,
+                sources=("https://developers.zoom.us/blog/webhook-delays",),
+            ),
             event_headers=("x-zm-request-timestamp", "x-zm-trackingid"),
         ),
     ),
@@ -176,8 +217,7 @@ DETAILED = (
         facts=Facts(
             source="https://linear.app/developers/webhooks",
             success_status=200,
-            answer_within_seconds=5,
-            retries_within_seconds=25_260,
+            delivery=DeliveryFacts("200", within_seconds=5, retries=3, over_seconds=25_260),
             event_headers=("linear-delivery", "linear-event"),
         ),
     ),
@@ -189,7 +229,12 @@ DETAILED = (
         id_field="event_id",
         facts=Facts(
             source="https://developer.squareup.com/docs/webhooks/step3validate",
-            answer_within_seconds=10,
+            delivery=DeliveryFacts(
+                "2xx",
+                within_seconds=10,
+                over_seconds=_DAY,
+                sources=("https://developer.squareup.com/docs/webhooks/troubleshooting",),
+            ),
             event_headers=("square-environment", "square-retry-number", "square-retry-reason"),
         ),
     ),
@@ -199,7 +244,9 @@ DETAILED = (
         prefix="sha256=",
         challenge=ChallengeKind.META,
         facts=Facts(
-            source="https://developers.facebook.com/docs/graph-api/webhooks/getting-started", success_status=200
+            source="https://developers.facebook.com/docs/graph-api/webhooks/getting-started",
+            success_status=200,
+            delivery=DeliveryFacts("200", over_seconds=36 * _HOUR),
         ),
     ),
     Scheme(
@@ -211,6 +258,11 @@ DETAILED = (
         facts=Facts(
             source="https://developer.x.com/en/docs/x-api/enterprise/account-activity-api/guides/securing-webhooks",
             success_status=200,
+            delivery=DeliveryFacts(
+                "200",
+                within_seconds=10,
+                sources=("https://docs.x.com/x-api/webhooks/introduction",),
+            ),
         ),
     ),
     Scheme(
@@ -229,6 +281,7 @@ DETAILED = (
         challenge=ChallengeKind.TWITCH,
         facts=Facts(
             source="https://dev.twitch.tv/docs/eventsub/handling-webhook-events/",
+            delivery=DeliveryFacts("2xx", redelivers=True),
             event_headers=(
                 "twitch-eventsub-message-id",
                 "twitch-eventsub-message-type",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from millrace.signatures.scheme import (
     Certificate,
     ChallengeKind,
+    DeliveryFacts,
     Facts,
     Form,
     JwtRules,
@@ -16,6 +17,9 @@ from millrace.signatures.scheme import (
     SignaturePlace,
     TimestampFormat,
 )
+
+_HOUR = 3_600
+_DAY = 24 * _HOUR
 
 
 def _plaid(name: str, host: str) -> Scheme:
@@ -27,7 +31,17 @@ def _plaid(name: str, host: str) -> Scheme:
         encoding="plain",
         tolerance_seconds=300,
         jwt=JwtRules("ES256", keys, asked_by_id=True, time_claim="iat", body_claim="request_body_sha256"),
-        facts=Facts(source="https://plaid.com/docs/api/webhooks/webhook-verification/", redelivers=None),
+        facts=Facts(
+            source="https://plaid.com/docs/api/webhooks/webhook-verification/",
+            success_status=200,
+            delivery=DeliveryFacts(
+                "200",
+                within_seconds=10,
+                over_seconds=_DAY,
+                restamps=True,
+                sources=("https://plaid.com/docs/api/webhooks/",),
+            ),
+        ),
     )
 
 
@@ -53,7 +67,11 @@ PUBLISHED = (
         ),
         facts=Facts(
             source="https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html",
-            redelivers=None,
+            success_status=200,
+            delivery=DeliveryFacts(
+                over_seconds=_HOUR,
+                sources=("https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html",),
+            ),
             event_headers=("x-amz-sns-message-type", "x-amz-sns-message-id", "x-amz-sns-topic-arn"),
         ),
     ),
@@ -77,7 +95,12 @@ PUBLISHED = (
         facts=Facts(
             source="https://developer.paypal.com/api/rest/webhooks/rest",
             success_status=200,
-            redelivers=None,
+            delivery=DeliveryFacts(
+                "2xx",
+                retries=25,
+                over_seconds=3 * _DAY,
+                sources=("https://developer.paypal.com/api/rest/webhooks/",),
+            ),
             event_headers=("paypal-transmission-id", "paypal-transmission-time"),
         ),
     ),
@@ -100,7 +123,11 @@ PUBLISHED = (
         facts=Facts(
             source="https://cloud.google.com/pubsub/docs/authenticate-push-subscriptions",
             success_status=204,
-            redelivers=None,
+            delivery=DeliveryFacts(
+                "102 200 201 202 204",
+                redelivers=True,
+                sources=("https://cloud.google.com/pubsub/docs/push",),
+            ),
         ),
     ),
     _plaid("plaid", "production.plaid.com"),
@@ -111,7 +138,7 @@ PUBLISHED = (
         algorithm="jwt",
         encoding="plain",
         jwt=JwtRules("HS256", issuers=("netlify",), body_claim="sha256"),
-        facts=Facts(source="https://docs.netlify.com/deploy/deploy-notifications/", redelivers=None),
+        facts=Facts(source="https://docs.netlify.com/deploy/deploy-notifications/", success_status=200),
     ),
     Scheme(
         "vonage",
@@ -124,7 +151,7 @@ PUBLISHED = (
         facts=Facts(
             source="https://developer.vonage.com/en/getting-started/concepts/webhooks",
             success_status=200,
-            redelivers=None,
+            delivery=DeliveryFacts("200 201 202 203 204 205", redelivers=True),
         ),
     ),
     Scheme(
@@ -139,7 +166,6 @@ PUBLISHED = (
         facts=Facts(
             source="https://developers.messagebird.com/api/#verifying-http-requests",
             success_status=200,
-            redelivers=None,
         ),
     ),
 )

@@ -125,17 +125,32 @@ class JwtRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """How a provider takes an answer. What no source tells is None."""
+class DeliveryFacts:
+    """How a provider delivers, as its maker says. What no source tells is None or empty."""
 
-    success_status: int = 202  #: what it counts as delivered; 204 goes without a body
+    accepts: str = ""  #: what it takes as delivered: `2xx`, or the statuses
+    within_seconds: float | None = None  #: a later answer counts as none
+    redelivers: bool = False  #: tries again after a failure, and no more is told
+    retries: int | None = None  #: how often it tries again; 0: never
+    over_seconds: int | None = None  #: its last retry comes so long after the first attempt
+    restamps: bool = False  #: each attempt is signed with its own time, or its maker refuses older ones too
+    sources: tuple[str, ...] = ()  #: where it says so, if not where it says how it signs
+
+    def takes(self, status: int) -> bool:
+        """Whether a status is known to count as delivered."""
+        return (200 <= status < 300 and self.accepts == "2xx") or str(status) in self.accepts.split()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """How a provider is answered, and why."""
+
+    success_status: int = 202  #: 204 goes without a body
     overload_status: int = 503  #: what makes it come back later; 429 only where the provider honours it
-    answer_within_seconds: float | None = None  #: later counts as failed; None where nothing is documented
-    redelivers: bool | None = True  #: tries again by itself after a failure
     event_headers: tuple[str, ...] = ()  #: worth keeping with the message; never a signature
-    retries_within_seconds: int | None = None  #: its last retry comes so long after the first; None: not documented
     source: str = ""  #: where the provider says how it signs
     empty_answer_to_forms: bool = False  #: shows the body of an answer to a person: a form gets 200 with none
+    delivery: DeliveryFacts = DeliveryFacts()
 
 
 @dataclass(frozen=True, slots=True)
