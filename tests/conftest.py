@@ -19,6 +19,7 @@ from millrace.stores.dynamodb.tables import create_tables
 from millrace.stores.dynamodb.tokens import DynamoTokens
 from millrace.stores.interface import Store
 from millrace.stores.memory.admin import MemoryTokens
+from millrace.stores.memory.keys import MemoryKeys
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from tests.app_table import Orders
 from tests.engines import ADDRESS, SharedEngines, shared_engine, use_local_credentials
@@ -136,11 +137,12 @@ class Bench:
         self.tenant = tenant
         self.chance = 0.5
         self.blobs = MemoryBlobs()
+        self.keys = MemoryKeys()
         self.runtime = self.another_process()
 
     def another_process(self) -> Runtime:
         """A runtime that shares nothing but the store, as a second Lambda instance would."""
-        return Runtime(self.store, self.blobs, clock=self.clock, chance=lambda: self.chance)
+        return Runtime(self.store, self.blobs, clock=self.clock, chance=lambda: self.chance, keys=self.keys)
 
     def queue(self, name: str = "Jobs", *, runtime: Runtime | None = None, **settings: object) -> Queue:
         return (runtime or self.runtime).queue(self.tenant, QueueSpec(name, **settings))  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -95,6 +96,23 @@ def test_document_and_dead_letter_of_any_bytes(store: Store, samples: Samples) -
     assert store.bury_entry(held, samples.buried(dead_letter), dead_letter) == APPLIED
     assert store.get_dead_letter(samples.tenant, samples.queue, dead_letter.sk) == dead_letter
     assert store.get_location(held.id) == samples.buried(dead_letter)
+
+
+def test_what_is_encrypted_says_so(store: Store, samples: Samples, count: int) -> None:
+    held = claimed(samples.entry())
+    store.put_entries([held])
+    messages = samples.messages(count, body=Body(EVERY_BYTE, size=9, encrypted=True))
+    results = [samples.result(message.id, encrypted=True) for message in messages]
+    state = replace(samples.workflow_state(), encrypted=True)
+    assert store.put_messages(messages) == [APPLIED] * count
+    store.put_results(results)
+    assert store.put_workflow_state(held, state, NOON) == APPLIED
+    assert store.get_messages([m.id for m in messages]) == {m.id: m for m in messages}
+    assert [store.get_records(message.id).result for message in messages] == results
+    assert store.get_records(held.id).workflow_state == state
+    dead_letter = samples.dead_letter(samples.message(held, body=messages[0].body))
+    assert store.bury_entry(held, samples.buried(dead_letter), dead_letter) == APPLIED
+    assert store.get_dead_letter(samples.tenant, samples.queue, dead_letter.sk) == dead_letter
 
 
 def test_queue_state_keeps_large_numbers(store: Store, tenant: str) -> None:

@@ -36,7 +36,7 @@ from millrace.http.schemas import (
     text,
     time,
 )
-from millrace.model.errors import AlreadyReplayed, BodyLost, NotFound
+from millrace.model.errors import AlreadyReplayed, BodyLost, KeyUnavailable, NotFound
 from millrace.model.ids import random_token
 from millrace.model.message import DeadLetter, DeadLetterFilter, DeadLetterReason
 from millrace.model.tokens import Scope
@@ -90,22 +90,26 @@ def dead_letter_filter(asked: Mapping[str, Any]) -> DeadLetterFilter:
 def show_one(service: AdminService, request: ApiRequest) -> HttpResponse:
     """One dead letter with its history, and its body unless that is large or gone."""
     queue, dead_letter = _found(service, request)
-    body = _body(queue, dead_letter)
+    body, problem = _body(queue, dead_letter)
     shown = {
         **show_dead_letter(dead_letter),
         "history": [show_attempt(attempt) for attempt in dead_letter.history],
         **show_bytes("body", body),
         "body_omitted": body is None,
+        "body_problem": problem,
     }
     return HttpResponse(200, shown)
 
 
-def _body(queue: Queue, dead_letter: DeadLetter) -> bytes | None:
+def _body(queue: Queue, dead_letter: DeadLetter) -> tuple[bytes | None, str | None]:
+    """The body where it is to be shown; else None, and why nobody can read it, now or ever."""
     message = dead_letter.message
     try:
-        return queue.runtime.bodies.read(message) if message.body.size <= SHOWN_BODY else None
-    except BodyLost:
-        return None
+        return queue.runtime.bodies.read(message) if message.body.size <= SHOWN_BODY else None, None
+    except BodyLost as error:
+        return None, str(error)
+    except KeyUnavailable as error:
+        return None, f"The KMS key {error.key!r} cannot be used now."
 
 
 def download_one(service: AdminService, request: ApiRequest) -> HttpResponse:
@@ -199,7 +203,8 @@ _WHOLE = record(
         **DEAD_LETTER_MEMBERS,
         "history": list_of(ATTEMPT),
         **bytes_schemas("body", "The body"),
-        "body_omitted": flag("Too large to show, or gone: download it."),
+        "body_omitted": flag("Too large to show: download it; or not to be read."),
+        "body_problem": text("Why the body cannot be read, now or ever.", null=True),
     },
     optional=("body", "body_base64"),
 )

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from millrace.aws.blobs import S3Blobs
+from millrace.aws.kms import KmsKeys
 from millrace.aws.uploads import S3Uploads
 from millrace.definitions import load
 from millrace.engine.queue import Runtime
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from millrace.aws.settings import Settings
     from millrace.definitions import Definitions
     from millrace.model.body import Blobs
+    from millrace.model.encryption import KeyService
     from millrace.stores.dynamodb.client import AnyClient
 
 
@@ -41,12 +43,14 @@ def aws_runtime(
     *,
     deadline_s: float = DEADLINE_S,
     blobs: Blobs | None = None,
+    keys: KeyService | None = None,
 ) -> Runtime:
     """Tables and bucket as the settings name them.
 
     client      `minimal_client`, which costs a cold start and a request little, or boto3's by `dynamodb_client`
     deadline_s  how long a request is repeated before it counts as unanswered
     blobs       where large bodies lie, when it is not the bucket of the settings
+    keys        the KMS of encrypted queues, when it is not that of the environment
     """
     names = TableNames(settings.queue_table, settings.dead_letter_table)
     store = DynamoStore(client, names, calls=RetryingClient(client, deadline_s=deadline_s))
@@ -55,4 +59,5 @@ def aws_runtime(
         blobs or S3Blobs(settings.body_bucket),
         history=history_log(on=settings.log_history),
         uploads=S3Uploads(settings.body_bucket, signer=settings.url_signer),
+        keys=keys or KmsKeys(),
     )

@@ -55,7 +55,9 @@ def limits(queue: QueueDefinition, webhooks: Iterable[WebhookDefinition] = ()) -
     yield "shards", str(spec.shards)
     yield "at most", f"{spec.retention.max_depth:,} unfinished messages, then 503"
     yield "message size", f"up to {spec.max_body_bytes:,} bytes"
-    if not spec.dictionary:
+    if spec.encrypt:
+        yield "encrypted", f"bodies, results and states, under the KMS key {spec.encrypt}"
+    if not spec.shares_dictionary:
         yield "packing", "each body by itself: nothing that messages share is kept apart from them"
     yield "kept for", f"{in_words(spec.retention.max_age_seconds * 1000)}, then a dead letter"
     yield "dead letters", _dead_letters(queue)

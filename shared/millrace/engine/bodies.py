@@ -4,7 +4,8 @@ A large body is a blob under `{tenant}/{queue}/{message id}/{nonce}/{hash of wha
 message share one, so that it may go with its own: when its message is erased, or when its sender finds that it is a
 repeat. Its name is the hash of its content, so that it can be told from any other.
 
-Where a queue has a dictionary, what stays in the table is packed with it; its name is in the message.
+Where a queue has a dictionary, what stays in the table is packed with it; its name is in the message. What an
+encrypted queue stores was packed first, and encrypted then.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from millrace.engine.dictionaries import Dictionaries
+from millrace.engine.encryption import Encryption
 from millrace.model.body import INLINE_LIMIT, PACK_FROM, Blobs, blob_name, digest, pack, unpack
 from millrace.model.errors import BodyLost, StoreUnavailable
 from millrace.model.message import Body, Message
@@ -21,9 +23,10 @@ from millrace.model.message import Body, Message
 class Bodies:
     """All bodies of one process's queues."""
 
-    def __init__(self, blobs: Blobs, dictionaries: Dictionaries) -> None:
+    def __init__(self, blobs: Blobs, dictionaries: Dictionaries, encryption: Encryption) -> None:
         self._blobs = blobs
         self._dictionaries = dictionaries
+        self._encryption = encryption
 
     def encode(self, data: bytes, tenant: str = "", queue: str = "", dictionary: str = "") -> Body:
         """What would be stored of `data`; nothing is written yet.
@@ -43,12 +46,13 @@ class Bodies:
             return body
         blob = f"{folder}/{blob_name(body.data)}"
         self._blobs.put(blob, body.data)
-        return replace(body, data=b"", blob=blob, digest=digest(data))
+        return replace(body, data=b"", blob=blob, digest=b"" if body.encrypted else digest(data))
 
     def read(self, message: Message) -> bytes:
         """The bytes exactly as received: from the message, or one blob read; the first of a dictionary reads that.
 
-        Raises BodyLost where they are gone, StoreUnavailable where nobody can tell.
+        Raises BodyLost where they are gone, StoreUnavailable where nobody can tell; of an encrypted one KeyLost and
+        KeyUnavailable.
         """
         body = message.body
         if message.erased:
@@ -56,7 +60,10 @@ class Bodies:
         dictionary = None
         if body.dictionary:
             dictionary = self._dictionaries.to_unpack(message.tenant, message.queue, body.dictionary)
-        data = unpack(self._blobs.get(body.blob) if body.blob else body.data, body, dictionary)
+        stored = self._blobs.get(body.blob) if body.blob else body.data
+        if body.encrypted:
+            stored = self._encryption.decrypt_body(stored, message)
+        data = unpack(stored, body, dictionary)
         if data is None:
             raise BodyLost(f"{body.blob or message.id!r} does not hold the {body.size} bytes that were accepted.")
         return data
@@ -74,11 +81,17 @@ class Bodies:
     def is_body_of(self, message: Message, data: bytes) -> bool:
         """Whether a message has this body; by its size and digest, where it has one, without reading anything.
 
-        Of an erased message nobody can tell: a repeat of it counts as the same.
+        An encrypted one is read. Of an erased message, or one whose key is gone, nobody can tell: a repeat of it counts
+        as the same.
         """
         body = message.body
         if message.erased:
             return True
         if body.size != len(data):
             return False
-        return body.digest == digest(data) if body.digest else self.read(message) == data
+        try:
+            return body.digest == digest(data) if body.digest else self.read(message) == data
+        except BodyLost:
+            if body.encrypted:
+                return True
+            raise

@@ -61,7 +61,7 @@ def review_dictionary(queue: Queue, state: QueueState) -> Review | None:
     two read units for each of their KB. Raises StoreUnavailable; then the next sweep goes on.
     """
     now = queue.now()
-    if not queue.spec.dictionary or not is_due(state, now):
+    if not queue.spec.shares_dictionary or not is_due(state, now):
         return None
     ids = _gather(queue, state, now)
     if len(ids) < SAMPLE:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from millrace.engine.queue import Queue
 from millrace.model.clock import Entropy
-from millrace.model.errors import BodyTooLarge, InvalidField
+from millrace.model.errors import BodyTooLarge, InvalidField, UploadRefused
 from millrace.model.ids import keyed_message_id, random_token
 from millrace.model.journal import EFFECTS
 from millrace.model.keys import may_set_priority
@@ -51,6 +51,8 @@ def check(queue: Queue, draft: Draft, now: int, *, system_key: str = "") -> Chec
     spec = queue.spec
     if draft.size > spec.max_body_bytes:
         raise BodyTooLarge(draft.size, spec.max_body_bytes)
+    if draft.stored is not None and spec.encrypt:
+        raise UploadRefused(spec.name, encrypted=True)
     _check_text("key", draft.key, KEY_BYTES)
     if spec.keyed and not draft.key:
         raise InvalidField("key", "is missing", f"1 to {KEY_BYTES} bytes: queue {spec.name!r} goes by key")

@@ -17,7 +17,7 @@ from millrace.engine.queue import Queue
 from millrace.engine.status import MessageStatus, MessageView, locate
 from millrace.model.errors import BodyLost, MillraceError, QueueFull, StoreUnavailable, UploadMissing
 from millrace.model.keys import WITHDRAWN, ready_place, waiting_place
-from millrace.model.message import Body, Draft, Entry, Message, Records
+from millrace.model.message import Body, Draft, Entry, Message, Records, Result
 from millrace.model.queue_state import COMMIT_WITHIN_MS
 from millrace.model.values import dataclass
 from millrace.stores.interface import Applied, Refused
@@ -41,6 +41,7 @@ class Receipt:
     duplicate: bool = False
     status: MessageStatus = MessageStatus.READY
     result: bytes | None = None  #: what a finished message gave, for a repeat of its key
+    encrypted_result: Result | None = None  #: the same of an encrypted queue, for who may read it: `read_result`
     existing: Message | None = None  #: the message that a duplicate met
 
 
@@ -161,7 +162,7 @@ def _known(queue: Queue, item: Checked, body: Body) -> Receipt | None:
 
 
 def entry_and_message(queue: Queue, item: Checked, body: Body, order: str, now: int) -> tuple[Entry, Message]:
-    """What is written for an admitted message; a large body is put into its blob."""
+    """What is written for an admitted message; a large body is put into its blob. Raises KeyUnavailable."""
     spec, draft = queue.spec, item.draft
     ordered = spec.ordering.ordered
     place = ready_place(
@@ -219,6 +220,9 @@ def _kept(queue: Queue, item: Checked, body: Body, now: int) -> Body:
     folder = body_folder(queue, item)
     if item.draft.stored is not None:
         return queue.runtime.uploads.keep(item.draft.stored, folder, now)
+    if queue.key:
+        encrypt = queue.runtime.encryption.encrypt_body
+        body = encrypt(queue.key, body, queue.tenant, queue.spec.name, item.id, item.nonce)
     return queue.runtime.bodies.keep(body, item.draft.body, folder)
 
 
@@ -305,15 +309,15 @@ def still_standing(queue: Queue, message: Message, records: Records) -> Receipt 
 
 
 def _duplicate(found: MessageView) -> Receipt:
-    message = found.message
-    snapshot = found.result.snapshot if found.result else None
+    message, kept = found.message, found.result
     return Receipt(
         message.id,
         message.correlation_id,
         message.idempotency_key,
         duplicate=True,
         status=found.status,
-        result=snapshot,
+        result=kept.snapshot if kept and not kept.encrypted else None,
+        encrypted_result=kept if kept and kept.encrypted else None,
         existing=message,
     )
 

@@ -12,11 +12,12 @@ from millrace.engine.bury import bury, history_with
 from millrace.engine.counters import book_endings, note_failure
 from millrace.engine.drafts import due_after
 from millrace.engine.queue import Queue
+from millrace.engine.results import result_of
 from millrace.history.log import HistoryEvent
 from millrace.model.clock import Chance
 from millrace.model.errors import MillraceError, StaleClaim
 from millrace.model.keys import order_of, waiting_place
-from millrace.model.message import Attempt, DeadLetterReason, Entry, Message, MessageLocation, Result
+from millrace.model.message import Attempt, DeadLetterReason, Entry, Message, MessageLocation
 from millrace.model.queue_spec import Jitter, RetryPolicy
 from millrace.stores.interface import Applied, Refused, WriteResult
 
@@ -105,12 +106,6 @@ def _record_answers(
         stale = [isinstance(answer, StaleClaim) for answer in answers]
         queue.record(good, [entry for entry, answer in zip(entries, answers, strict=True) if answer is None])
         queue.record(HistoryEvent.STALE, [entry for entry, refused in zip(entries, stale, strict=True) if refused])
-
-
-def result_of(queue: Queue, entry: Entry, snapshot: bytes | None) -> Result:
-    """What is kept of a message that this claim finished."""
-    now = queue.now()
-    return Result(entry.id, entry.nonce, entry.version, now, snapshot or b"", queue.spec.message_ttl(now))
 
 
 def _ack_answer(queue: Queue, entry: Entry, outcome: WriteResult[Entry]) -> MillraceError | None:

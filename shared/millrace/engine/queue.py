@@ -9,11 +9,14 @@ from typing import Any
 from millrace.engine.bodies import Bodies
 from millrace.engine.counters import PendingCounters
 from millrace.engine.credits import Admission, Credits
+from millrace.engine.data_keys import DataKeys
 from millrace.engine.dictionaries import Dictionaries
+from millrace.engine.encryption import Encryption
 from millrace.engine.uploads import UploadedBodies
 from millrace.history.log import HistoryEvent, HistoryLog
 from millrace.model.body import Blobs
 from millrace.model.clock import Chance, Clock, Entropy, system_chance, system_clock, system_entropy
+from millrace.model.encryption import KeyService
 from millrace.model.errors import InvalidField
 from millrace.model.ids import Orders
 from millrace.model.keys import partition
@@ -41,11 +44,13 @@ class Runtime:
         chance: Chance = system_chance,
         history: HistoryLog | None = None,
         uploads: Uploads | None = None,
+        keys: KeyService | None = None,
     ) -> None:
         self.store = store
         self.blobs = blobs
         self.dictionaries = Dictionaries(store, clock)
-        self.bodies = Bodies(blobs, self.dictionaries)
+        self.encryption = Encryption(DataKeys(keys, clock), entropy)
+        self.bodies = Bodies(blobs, self.dictionaries, self.encryption)
         self.uploads = UploadedBodies(uploads)
         self.clock = clock
         self.entropy = entropy
@@ -101,6 +106,11 @@ class Queue:
         object.__setattr__(self, "store", self.runtime.store)
         object.__setattr__(self, "now", self.runtime.clock)
 
+    @property
+    def key(self) -> str:
+        """The KMS key of what it keeps of messages; empty where that is not encrypted."""
+        return self.spec.key_of(self.tenant)
+
     def partitions(self) -> list[str]:
         return [partition(self.tenant, self.spec.name, shard) for shard in range(self.spec.shards)]
 
@@ -118,7 +128,7 @@ class Queue:
 
     def encode(self, data: bytes, admission: Admission) -> Body:
         """What would be stored of a body that is admitted, packed with the queue's dictionary where it has one."""
-        dictionary = admission.dictionary if self.spec.dictionary else ""
+        dictionary = admission.dictionary if self.spec.shares_dictionary else ""
         return self.runtime.bodies.encode(data, self.tenant, self.spec.name, dictionary)
 
     def record(self, event: HistoryEvent, entries: Sequence[Entry], at: int | None = None, due: int = 0) -> None:

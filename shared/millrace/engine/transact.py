@@ -19,8 +19,9 @@ from millrace.engine.credits import Admission
 from millrace.engine.drafts import Checked, check
 from millrace.engine.enqueue import Receipt, entry_and_message, still_standing
 from millrace.engine.filtered import filtered_message
-from millrace.engine.finish import Ended, result_of
+from millrace.engine.finish import Ended
 from millrace.engine.queue import Queue, Runtime
+from millrace.engine.results import result_of
 from millrace.engine.status import MessageStatus
 from millrace.history.log import HistoryEvent
 from millrace.model.errors import (

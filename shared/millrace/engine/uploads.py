@@ -37,7 +37,7 @@ class UploadedBodies:
 
     def alone(self, body: Body) -> bool:
         """Whether the bytes of a body are those of its blob, and can be read there."""
-        return self._maybe is not None and bool(body.blob) and not body.packing
+        return self._maybe is not None and bool(body.blob) and not body.packing and not body.encrypted
 
     def part(self, body: Body, first: int, last: int) -> bytes:
         """Some bytes of a body that lies alone, both ends included. Raises BodyLost, StoreUnavailable."""

@@ -16,6 +16,7 @@ from millrace.model.errors import (
     InvalidMessage,
     InvalidRequest,
     KeyReused,
+    KeyUnavailable,
     MessageHeld,
     MillraceError,
     QueueFull,
@@ -49,6 +50,7 @@ STATUSES: dict[str, tuple[int, str]] = {
     "message_held": (409, "A worker holds the message"),
     "body_lost": (410, "The body is gone"),
     "dictionary_lost": (410, "The dictionary of the body is gone"),
+    "key_lost": (410, "The key of the body is gone"),
     "body_too_large": (413, "The body is too large"),
     "upload_missing": (404, "There is no such upload"),
     "upload_refused": (422, "The queue takes no uploads"),
@@ -58,6 +60,7 @@ STATUSES: dict[str, tuple[int, str]] = {
     "secret_unavailable": (503, "The webhook cannot verify requests"),
     "queue_full": (503, "The queue is full"),
     "store_unavailable": (503, "The store did not answer"),
+    "key_unavailable": (503, "The key of the queue cannot be used"),
     "internal": (500, "Something went wrong on our side"),
 }
 #: The schema of a problem document.
@@ -166,7 +169,9 @@ def problem(error: BaseException, correlation_id: str) -> Problem:
     code = error.code if isinstance(error, MillraceError) else "internal"
     status, title = STATUSES.get(code, STATUSES["internal"])
     document: dict[str, Any] = {"type": f"urn:millrace:{code}", "title": title, "status": status, "code": code}
-    if isinstance(error, StoreUnavailable):
+    if isinstance(error, KeyUnavailable):
+        document["detail"] = f"The KMS key {error.key!r} cannot be used now: try again, with the same idempotency key."
+    elif isinstance(error, StoreUnavailable):
         # Its own text names tables, buckets and what AWS said: for the log, not for a sender.
         document["detail"] = "Whether the write happened may be unknown: repeat it with the same idempotency key."
     elif isinstance(error, MillraceError) and code in STATUSES:

@@ -15,7 +15,8 @@
     │   └── InvalidTransaction    writes that cannot share a transaction with the queue's own
     ├── NotFound                  no message or dead letter of that id
     ├── BodyLost                  a large body is gone, or is not what was accepted
-    │   └── DictionaryLost        the dictionary that a body is packed with is gone
+    │   ├── DictionaryLost        the dictionary that a body is packed with is gone
+    │   └── KeyLost               the KMS key that it is encrypted under is gone
     ├── StaleClaim                the claim is no longer the newest; nothing was changed
     ├── StaleState                the workflow state has another version; nothing was changed
     ├── TransactionRefused        a condition of the caller's own writes did not hold; nothing was written
@@ -26,6 +27,7 @@
     ├── QueueFull                 max_depth is reached; try again after `retry_after` seconds
     ├── InvalidDefinitions        the compiled definitions are not what `millrace compile` writes
     └── StoreUnavailable          the table did not answer within the deadline; the outcome may be unknown
+        └── KeyUnavailable        the KMS key of an encrypted queue cannot be used now
 
 The core knows no HTTP: one table at the edge maps `code` to a status.
 """
@@ -107,12 +109,14 @@ class RequestTooLarge(BodyTooLarge):
 
 
 class UploadRefused(InvalidRequest):
-    """The queue reads its messages, so their bodies come with the request."""
+    """The queue reads or encrypts its messages, so their bodies come with the request."""
 
     code = "upload_refused"
 
-    def __init__(self, queue: str) -> None:
-        super().__init__(f"body_upload: queue {queue!r} has a message_type, which an upload is not held against.")
+    def __init__(self, queue: str, *, encrypted: bool = False) -> None:
+        why = "is encrypted, and an upload lies in the bucket as it came"
+        why = why if encrypted else "has a message_type, which an upload is not held against"
+        super().__init__(f"body_upload: queue {queue!r} {why}.")
 
 
 class UploadMissing(InvalidRequest):
@@ -192,6 +196,16 @@ class DictionaryLost(BodyLost):
             f"Dictionary {name!r} of queue {queue!r} of tenant {tenant!r} is gone: bodies packed with it cannot be "
             f"read. Restore its item (Z#{tenant}#{queue}, {name}) from a backup of the queue table and replay."
         )
+
+
+class KeyLost(BodyLost):
+    """The KMS key under which a message is encrypted is gone: nobody can read it any more."""
+
+    code = "key_lost"
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"The KMS key {key!r} is gone: what was encrypted under it cannot be read by anybody.")
 
 
 class StaleClaim(MillraceError):
@@ -299,3 +313,14 @@ class StoreUnavailable(MillraceError):
     """The table did not answer within the deadline; whether the write happened may be unknown."""
 
     code = "store_unavailable"
+
+
+class KeyUnavailable(StoreUnavailable):
+    """The KMS key of an encrypted queue cannot be used now: an outage, a disabled key, a missing permission."""
+
+    code = "key_unavailable"
+
+    def __init__(self, key: str, reason: str) -> None:
+        self.key = key
+        self.reason = reason
+        super().__init__(f"The KMS key {key!r} cannot be used now: {reason}")

@@ -31,7 +31,7 @@ class DeadLetterReason(StrEnum):
     EXHAUSTED = "exhausted"  #: its attempts are used up
     EXPIRED = "expired"  #: older than the queue's retention
     REJECTED = "rejected"  #: its handler said that no retry can help
-    BODY_LOST = "body_lost"  #: its large body is gone
+    BODY_LOST = "body_lost"  #: its body cannot be read by anybody any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,7 @@ class Body:
     blob: str = ""  #: object key, when the packed bytes were too large for the table
     size: int = 0  #: bytes as received
     digest: bytes = b""  #: of the received bytes, for what needs more than the message to be read
+    encrypted: bool = False  #: what is stored was encrypted after it was packed
 
     @property
     def dictionary(self) -> str:
@@ -218,6 +219,7 @@ class Result:
     finished_at: int
     snapshot: bytes
     ttl: int
+    encrypted: bool = False  #: its snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,7 @@ class WorkflowState:
     version: int
     ttl: int = 0
     nonce: str = ""  #: of its message; that of an earlier message of the same idempotency key is not its own
+    encrypted: bool = False  #: its content
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from millrace.model.values import dataclass
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
 #: Whose queues are meant where nobody says; a deployment may name another (`DefaultTenant`).
 DEFAULT_TENANT = "default"
+#: Stands for the tenant in the name of a queue's KMS key.
+TENANT_MARK = "{tenant}"
 #: Also of a webhook and of an app.
 QUEUE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}", re.ASCII)
 #: Webhooks lie below this; so no tenant is called so.
@@ -101,11 +103,21 @@ class QueueSpec:
     rate_per_second: float | None = None  #: starts per second, over all workers of the queue
     max_body_bytes: int = MAX_BODY_BYTES
     dictionary: bool = True  #: bodies are packed with what many of them share, which is kept for years
+    encrypt: str = ""  #: KMS key of bodies, results and states; `{tenant}` in it stands for the tenant
 
     @property
     def keyed(self) -> bool:
         """Entries of one key lie together, so that a poll can step from key to key."""
         return self.fair or self.ordering is Ordering.PER_KEY
+
+    @property
+    def shares_dictionary(self) -> bool:
+        """A dictionary is made of bodies and stored as it is: an encrypted queue has none."""
+        return self.dictionary and not self.encrypt
+
+    def key_of(self, tenant: str) -> str:
+        """The KMS key of a tenant's messages; empty where they are not encrypted."""
+        return self.encrypt.replace(TENANT_MARK, tenant)
 
     @property
     def lease_ms(self) -> int:

@@ -9,12 +9,14 @@ from typing import Any
 
 from millrace.admission.rendering import handler_input
 from millrace.engine.claim import MAX_CLAIMS, MAX_LEASE_MS, OWNER_BYTES, Claim, body_of
+from millrace.engine.data_keys import wait_for_key
 from millrace.engine.drafts import priority_number
-from millrace.engine.finish import RunFailure, reject, release
+from millrace.engine.finish import RunFailure, reject, release, snooze
 from millrace.engine.poll import Filter
 from millrace.engine.queue import Queue
 from millrace.engine.workflow_state import (
     MAX_STATE_BYTES,
+    decrypted,
     own_workflow_state,
     read_workflow_state,
     write_workflow_state,
@@ -39,7 +41,7 @@ from millrace.http.schemas import (
     time,
     words,
 )
-from millrace.model.errors import BodyLost, InvalidRequest, MillraceError, StaleClaim
+from millrace.model.errors import BodyLost, InvalidRequest, KeyUnavailable, MillraceError, StaleClaim
 from millrace.model.message import DeadLetterReason, Entry, Message, WorkflowState
 from millrace.model.queue_spec import MAX_PRIORITY, Ordering
 from millrace.model.tokens import Scope
@@ -123,21 +125,30 @@ class _Answer:
         self._with_input = given.get("with_input", False) and self._definition.message_type is not None
         self._bodies = given.get("bodies", "json")
         self._room = ANSWER_BYTES
+        self._unreadable: KeyUnavailable | None = None  #: why some are not shown
         self.messages: list[dict[str, Any]] = []
         self.started: list[Entry] = []
 
     def add(self, claims: Sequence[Claim]) -> Sequence[Claim]:
-        """Show as many as fit; the rest. One whose body is lost becomes a dead letter, and is in neither."""
-        shown = self._fitting(claims)
-        for held, delivery in zip(claims, shown, strict=False):
+        """Show as many as fit; the rest. One whose body is lost becomes a dead letter, and is in neither; one whose key
+        cannot be used now waits. Raises KeyUnavailable where that left nothing to show.
+        """
+        shown, seen = self._fitting(claims)
+        for held, delivery in shown:
             if self._with_content(held, delivery):
                 self.messages.append(delivery)
                 self.started.append(held.entry)
-        return claims[len(shown) :]
+        if self._unreadable is not None and not self.messages:
+            raise self._unreadable
+        return claims[seen:]
 
-    def _fitting(self, claims: Sequence[Claim]) -> list[dict[str, Any]]:
-        shown: list[dict[str, Any]] = []
-        for held in claims:
+    def _fitting(self, claims: Sequence[Claim]) -> tuple[list[tuple[Claim, dict[str, Any]]], int]:
+        """Those that fit, without their bodies, and how many were looked at."""
+        shown: list[tuple[Claim, dict[str, Any]]] = []
+        for position, held in enumerate(claims):
+            state = self._shown_state(held)
+            if state is None:
+                continue
             delivery = {
                 "claim": self._service.handles.write(self._queue, held.entry, held.lost),
                 "attempt": held.attempt,
@@ -148,14 +159,32 @@ class _Answer:
                 "max_attempts": self._queue.spec.delivery.max_attempts,
                 "ordering": self._queue.spec.ordering.value,
                 **({"input_omitted": True} if self._with_input else {}),
-                **(_state(_document(self._queue, held.message)) if self._with_state else {}),
+                **state,
             }
             size = encoded_bytes(delivery)
             if shown and size > self._room:
-                break
+                return shown, position
             self._room -= size
-            shown.append(delivery)
-        return shown
+            shown.append((held, delivery))
+        return shown, len(claims)
+
+    def _shown_state(self, held: Claim) -> dict[str, Any] | None:
+        """The workflow state, where it is wanted; None where it cannot be read, now or ever."""
+        if not self._with_state:
+            return {}
+        try:
+            return _state(_document(self._queue, held.message))
+        except KeyUnavailable as error:
+            self._put_off(held, error)
+        except BodyLost as error:
+            _bury(self._queue, held, error)
+        return None
+
+    def _put_off(self, held: Claim, error: KeyUnavailable) -> None:
+        """Give back what cannot be read now. It has not started: no attempt is charged."""
+        self._unreadable = error
+        with suppress(MillraceError):
+            snooze(self._queue, held.entry, self._queue.now() + wait_for_key(held.entry.deliveries))
 
     def _with_content(self, held: Claim, delivery: dict[str, Any]) -> bool:
         """Add the body, or the handler's input, where it is wanted and fits; False where there is none to be had."""
@@ -165,6 +194,9 @@ class _Answer:
             content = self._content(held)
         except (BodyLost, Reject) as error:
             _bury(self._queue, held, error)
+            return False
+        except KeyUnavailable as error:
+            self._put_off(held, error)
             return False
         size = encoded_bytes(content)
         if size <= self._room:
@@ -198,7 +230,7 @@ def encoded_bytes(document: Mapping[str, Any]) -> int:
 
 
 def _document(queue: Queue, message: Message) -> WorkflowState:
-    return own_workflow_state(queue.store.get_records(message.id), message.nonce)
+    return decrypted(queue, message.id, own_workflow_state(queue.store.get_records(message.id), message.nonce))
 
 
 def _state(document: WorkflowState) -> dict[str, Any]:

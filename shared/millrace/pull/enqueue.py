@@ -10,6 +10,7 @@ from millrace.admission.admit import Admitted, accept, admit, count_missing_keys
 from millrace.engine.enqueue import Receipt, enqueue_all
 from millrace.engine.filtered import record_filtered
 from millrace.engine.queue import Queue
+from millrace.engine.results import with_result
 from millrace.http.bodies import as_bytes
 from millrace.http.fields import Anything, Base64, Either, Kind, Later, ListOf, MapOf, Record, Text, Time, Whole
 from millrace.http.request import ApiRequest
@@ -100,7 +101,7 @@ def _enqueue(service: PullService, request: ApiRequest, given: Mapping[str, Any]
         raise KeyReused(receipt.message_id)
     if not (receipt.duplicate or receipt.status.ended):
         service.notify(queue)
-    return _accepted(queue, receipt)
+    return _accepted(queue, with_result(queue, receipt))
 
 
 def enqueue_batch(service: PullService, request: ApiRequest) -> HttpResponse:
@@ -167,6 +168,7 @@ def _told_apart(
                 answer = KeyReused(answer.message_id)
             else:
                 first.setdefault(answer.message_id, draft)
+                answer = with_result(queue, answer)
         yield position, answer
 
 

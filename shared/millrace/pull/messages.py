@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.engine.queue import Queue
+from millrace.engine.results import read_result
 from millrace.engine.status import MessageView, status
 from millrace.http.bodies import DOWNLOAD_SUMMARY, DOWNLOADS, RANGE_HEADER, bytes_schemas, download_body_of, show_bytes
 from millrace.http.fields import rfc3339
@@ -31,7 +32,8 @@ from millrace.http.schemas import (
     time,
     words,
 )
-from millrace.model.errors import NotFound
+from millrace.model.errors import KeyUnavailable, NotFound
+from millrace.model.message import Result
 from millrace.model.queue_spec import Ordering
 from millrace.model.tokens import Scope
 from millrace.pull.service import PullService
@@ -81,9 +83,17 @@ def show_status(service: PullService, request: ApiRequest) -> HttpResponse:
         "timeline": timeline(found, dead_letter),
         "finished_at": rfc3339(result.finished_at) if result else None,
         "dead_letter": show_dead_letter(dead_letter) if dead_letter else None,
-        **show_bytes("result", (result.snapshot or None) if result else None),
+        **_show_result(queue, result),
     }
     return HttpResponse(200, shown)
+
+
+def _show_result(queue: Queue, result: Result | None) -> dict[str, Any]:
+    """What it gave. Where that cannot be read now, the rest is shown all the same."""
+    try:
+        return show_bytes("result", read_result(queue, result))
+    except KeyUnavailable:
+        return {"result_omitted": True}
 
 
 def download_body(service: PullService, request: ApiRequest) -> HttpResponse:
@@ -137,8 +147,9 @@ _MESSAGE = record(
         "finished_at": time(null=True),
         "dead_letter": or_null(DEAD_LETTER),
         **bytes_schemas("result", "The result"),
+        "result_omitted": flag("There is a result, and its key cannot be used now."),
     },
-    optional=("result", "result_base64"),
+    optional=("result", "result_base64", "result_omitted"),
 )
 _UNKNOWN = ("unknown_queue",)
 _PATH = "/v1/queues/{queue}"

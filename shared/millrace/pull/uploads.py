@@ -35,6 +35,8 @@ def request_upload(service: PullService, request: ApiRequest) -> HttpResponse:
     queue = service.queue_of(request)
     if service.definitions.queue(queue.spec.name).message_type is not None:
         raise UploadRefused(queue.spec.name)
+    if queue.spec.encrypt:
+        raise UploadRefused(queue.spec.name, encrypted=True)
     if request.body["size"] > queue.spec.max_body_bytes:
         raise BodyTooLarge(request.body["size"], queue.spec.max_body_bytes)
     upload = own_upload(queue, request, request.body)

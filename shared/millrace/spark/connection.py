@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from millrace.aws.blobs import S3Blobs
+from millrace.aws.kms import KmsKeys
 from millrace.aws.runtime import aws_runtime
 from millrace.aws.session import session_client
 from millrace.aws.settings import Settings
@@ -45,5 +46,6 @@ def connect(connection: TableConnection) -> Tables:
     client = MeteredClient(session_client(connection.region, connection.endpoint_url))
     settings = Settings(connection.queue_table, connection.dead_letter_table, connection.body_bucket)
     blobs = S3Blobs(connection.body_bucket, region=connection.region, endpoint_url=connection.s3_endpoint_url)
-    runtime = aws_runtime(settings, client, deadline_s=connection.deadline_s, blobs=blobs)  # type: ignore[arg-type]
+    keys = KmsKeys(region=connection.region)
+    runtime = aws_runtime(settings, client, deadline_s=connection.deadline_s, blobs=blobs, keys=keys)  # type: ignore[arg-type]
     return Tables(runtime, client)

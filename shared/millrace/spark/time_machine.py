@@ -42,7 +42,7 @@ from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 SAMPLES = 10
 FOREVER = 2**62
 ERASED = "erased: The table has forgotten it before its time."
-BODY_LOST = "body_lost: Its large body is gone."
+BODY_LOST = "body_lost: Its body is gone, or was encrypted and left out of the lake."
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from millrace.engine.queue import Runtime
 from millrace.model.errors import MillraceError
 from millrace.stores.memory.app_tables import AppTables
+from millrace.stores.memory.keys import MemoryKeys
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from millrace.testing.schedules import Schedule, ScheduledFault, without_answer
 from millrace.worker.worker import Worker
@@ -90,6 +91,7 @@ class ExploredWorld:
     store: MemoryStore = field(init=False)
     points: int = 0
     _blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
+    _keys: MemoryKeys = field(default_factory=MemoryKeys)
     _processes: list[_Process] = field(default_factory=list)  #: those on the way, the innermost last
     _started: int = 0
     _random: random.Random = field(default_factory=lambda: random.Random(1))  # noqa: S311 (the same in every schedule)
@@ -160,4 +162,11 @@ class ExploredWorld:
             self._processes.remove(process)
 
     def _runtime(self, store: Any) -> Runtime:
-        return Runtime(store, self._blobs, clock=lambda: self.now, entropy=self._random.randbytes, chance=lambda: 0.5)
+        return Runtime(
+            store,
+            self._blobs,
+            clock=lambda: self.now,
+            entropy=self._random.randbytes,
+            chance=lambda: 0.5,
+            keys=self._keys,
+        )

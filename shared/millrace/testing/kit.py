@@ -20,6 +20,7 @@ from millrace.definitions.language.compiler import compile_files
 from millrace.definitions.loading import load
 from millrace.engine.dead_letters import list_dead_letters
 from millrace.engine.queue import Queue, Runtime
+from millrace.engine.results import read_result
 from millrace.engine.status import MessageStatus, MessageView, status
 from millrace.engine.sweep import sweep
 from millrace.history.log import HistoryEvent, HistoryLog
@@ -28,6 +29,7 @@ from millrace.model.message import Draft
 from millrace.signatures import Secret, SecretSource
 from millrace.signatures.presets import scheme_from
 from millrace.signatures.signing import deliver
+from millrace.stores.memory.keys import MemoryKeys
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from millrace.testing.effects import Effects
 from millrace.testing.explore import ONE_BY_ONE, Exploration, explore_subject
@@ -85,11 +87,13 @@ class AppUnderTest:
         hooks = map(self.definitions.webhook, self.definitions.webhooks)
         self.secrets = {secret.name: SECRET for hook in hooks for secret in hook.secrets if secret.source == "env"}
         self._lines: list[str] = []
+        self.keys = MemoryKeys()  #: of encrypted queues: `disable`, `enable` or `delete` one by its name
         self.runtime = Runtime(
             MemoryStore(lambda: self.now_ms),
             MemoryBlobs(),
             clock=lambda: self.now_ms,
             history=HistoryLog(self._lines.append),
+            keys=self.keys,
         )
         self._deliveries: dict[TargetKind, Deliver] = {
             TargetKind.COMMAND: self._commands,
@@ -231,7 +235,8 @@ class AppUnderTest:
     def result(self, message_id: str) -> Any:
         """What a done message gave. Raises AssertionError that says where it is instead."""
         found = self.assert_status(message_id, MessageStatus.DONE.value)
-        return json.loads(found.result.snapshot) if found.result and found.result.snapshot else None
+        snapshot = read_result(self.queue(found.message.queue), found.result)
+        return json.loads(snapshot) if snapshot else None
 
     def dead_letters(self, queue: str) -> list[DeadLetterSummary]:
         """The dead letters of a queue, oldest first."""

@@ -102,6 +102,8 @@ def _answer_to_a_form(endpoint: WebhookEndpoint, request: WebhookRequest) -> Cha
 def _note_another_body(queue: Queue, draft: Draft, receipt: Receipt) -> None:
     """Say that a repeat has another body than the message of its key. A provider can do nothing about it."""
     known = receipt.existing
+    if known is not None and known.body.encrypted:
+        return  # the ingress may encrypt, and read nothing that is
     if receipt.duplicate and known is not None and not queue.runtime.bodies.is_body_of(known, draft.body):
         extra = {"action": "idempotency_conflict", "queue": queue.spec.name, "message_id": receipt.message_id}
         log.info("A repeat has another body than the message of its key.", extra=extra)

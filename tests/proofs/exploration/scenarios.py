@@ -17,10 +17,8 @@ from typing import Any
 from millrace.admission.schedules import enqueue_ticks, tick_message_id
 from millrace.definitions import Definitions, QueueDefinition, ScheduleDefinition
 from millrace.definitions.model import CatchUp
-from millrace.engine.bodies import Bodies
 from millrace.engine.claim import SILENT_MS, Claim, claim
 from millrace.engine.dead_letters import list_dead_letters, replay
-from millrace.engine.dictionaries import Dictionaries
 from millrace.engine.dictionary_review import publish
 from millrace.engine.end_in_order import end_in_order
 from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
@@ -239,7 +237,7 @@ class World:
     def _assert_body(self, held: Claim) -> None:
         """A message that runs has its body, whole."""
         try:
-            body = Bodies(self.blobs, Dictionaries(self.real, lambda: self.now)).read(held.message)
+            body = Runtime(self.real, self.blobs, clock=lambda: self.now).bodies.read(held.message)
         except BodyLost as error:
             raise AssertionError(f"a message points to a body that is gone: {error}") from error
         assert not self.bodies or body in self.bodies, "a message has a body that nobody sent"

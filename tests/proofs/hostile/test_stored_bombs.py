@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from millrace.engine.bodies import Bodies
-from millrace.engine.dictionaries import Dictionaries
+from millrace.engine.queue import Runtime
 from millrace.model.errors import BodyLost
 from millrace.model.message import Body, Message, Place
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
@@ -18,7 +18,7 @@ BOMB = zlib.compress(bytes(64 * 1024 * 1024), 9)
 
 
 def _bodies(blobs: MemoryBlobs) -> Bodies:
-    return Bodies(blobs, Dictionaries(MemoryStore(), lambda: NOON))
+    return Runtime(MemoryStore(), blobs, clock=lambda: NOON).bodies
 
 
 def _message(body: Body) -> Message:

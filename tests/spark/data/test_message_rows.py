@@ -65,3 +65,15 @@ def test_a_dictionary_that_nobody_has_is_named_and_its_bodies_are_not_lost() -> 
     assert read_message_body(Deriving(Views(), None, dictionaries=(known,)), message) == data
     with pytest.raises(InvalidField, match=shared.name):
         read_message_body(Deriving(Views(), None), message)
+
+
+def test_an_encrypted_message_is_read_with_its_key_and_never_kept_in_plain() -> None:
+    message = samples.message(body=Body(b"encrypted", size=9, encrypted=True))
+    with pytest.raises(InvalidField, match="is encrypted"):
+        read_message_body(Deriving(Views(), None), message)
+    with pytest.raises(BodyLost, match="not kept in plain"):
+        Deriving(Views(), None, decrypts=False).read_body(message)
+    result = samples.result(message.id, snapshot=b"encrypted", encrypted=True)
+    life = Life(message, [], MessageStatus.DONE)
+    life.result = result
+    assert life_row(life)["result"] is None

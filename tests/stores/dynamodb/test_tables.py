@@ -19,7 +19,12 @@ from tests.stores.samples import Samples, claimed
 SAMPLES = Samples("tenant")
 ENTRY = claimed(SAMPLES.entry())
 INLINE = SAMPLES.message(body=Body(b"x", "zlib", size=9))
-IN_BLOB = replace(INLINE, body=Body(b"", "zlib", "blob", 9, b"digest"))
+IN_BLOB = replace(INLINE, body=Body(b"", "zlib", "blob", 9, b"digest", encrypted=True))
+RESULTS = [items.result_item(SAMPLES.result("m", encrypted=encrypted)) for encrypted in (False, True)]
+STATES = [
+    items.workflow_state_item("m", replace(SAMPLES.workflow_state(), encrypted=encrypted))
+    for encrypted in (False, True)
+]
 
 
 def both(*spelled: dict[str, Any]) -> dict[str, str]:
@@ -31,7 +36,7 @@ SPELLED: dict[type[Model], dict[str, str]] = {
     tables.EntryItem: both(items.entry_item(ENTRY)),
     tables.MessageItem: both(items.message_item(INLINE), items.message_item(IN_BLOB)),
     tables.LocationItem: both(items.location_item(SAMPLES.moved(ENTRY)[1])),
-    tables.ResultItem: both(items.result_item(SAMPLES.result("m"))),
+    tables.ResultItem: both(*RESULTS),
     tables.SlotItem: both(counters.slot_item("t", "q", Slot(1, "token", 2))),
     tables.SweepPositionItem: both(counters.sweep_position_item("sweep", "t#q")),
     tables.DictionaryItem: both(dictionaries.dictionary_item("t", "q", Dictionary(b"shared").stored(1))),
@@ -46,7 +51,7 @@ SPELLED: dict[type[Model], dict[str, str]] = {
             if name != "s00"
         }
     ),
-    tables.WorkflowStateItem: both(items.workflow_state_item("m", SAMPLES.workflow_state())),
+    tables.WorkflowStateItem: both(*STATES),
     tables.DeadLetterItem: both(
         dead_letters.dead_letter_item(SAMPLES.dead_letter(INLINE)),
         dead_letters.dead_letter_item(SAMPLES.dead_letter(IN_BLOB)),
@@ -84,6 +89,8 @@ def test_optional_attributes_are_those_that_may_be_missing(model: type[Model]) -
             dead_letters.dead_letter_item(SAMPLES.dead_letter(bare)).keys()
             & dead_letters.dead_letter_item(SAMPLES.dead_letter(in_blob)).keys()
         )
+    elif model in (tables.ResultItem, tables.WorkflowStateItem):
+        always = (RESULTS if model is tables.ResultItem else STATES)[0].keys()
     else:
         always = SPELLED[model].keys()
     assert always == SPELLED[model].keys() - optional

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.definitions.language import syntax
+from millrace.definitions.language.encryption import encryption_key
 from millrace.definitions.language.lowering import lower
 from millrace.definitions.language.message_types import resolve_record
 from millrace.definitions.language.settings import BlockReader
@@ -77,7 +78,8 @@ def check_queue(name: Word, app: str, settings: BlockReader) -> CheckedQueue:
             "concurrency_per_key": _concurrency_per_key(ordering, settings),
             "rate_per_second": _rate(settings),
             "max_body_bytes": _max_body_bytes(settings, typed=declared is not None),
-            "dictionary": settings.boolean("dictionary", default=_DEFAULT.dictionary),
+            "dictionary": _dictionary(settings),
+            "encrypt": encryption_key(settings) or "",
         },
         "message_type": None if declared is None else declared.written(),
         "key": key,
@@ -110,6 +112,19 @@ def _max_body_bytes(settings: BlockReader, *, typed: bool) -> int:
         message = f"a queue with a message_type takes bodies of at most {MAX_BODY_BYTES} bytes"
         hint = "leave message_type out, or send where a larger body lies"
         settings.error(settings.span_of("max_body_bytes"), Code.RANGE, message, hint)
+    elif value > MAX_BODY_BYTES and settings.has("encrypt"):
+        message = f"an encrypted queue takes bodies of at most {MAX_BODY_BYTES} bytes"
+        hint = "larger ones are uploads, which lie in the bucket as they came"
+        settings.error(settings.span_of("max_body_bytes"), Code.RANGE, message, hint)
+    return value
+
+
+def _dictionary(settings: BlockReader) -> bool:
+    """A dictionary is made of bodies and stored as it is."""
+    value = settings.boolean("dictionary", default=_DEFAULT.dictionary)
+    if value and settings.has("dictionary") and settings.has("encrypt"):
+        message = "an encrypted queue has no dictionary: it would hold in plain what bodies share"
+        settings.error(settings.span_of("dictionary"), Code.RANGE, message, "remove `dictionary`")
     return value
 
 

@@ -22,7 +22,7 @@ VOCABULARY: dict[str, Words] = {
         (
             "ordering", "key", "filter", "shards", "priority", "project", "labels", "lease_seconds",
             "execution_timeout_seconds", "max_concurrency", "concurrency_per_key", "max_body_bytes", "backoff",
-            "dictionary", "fed_by", "drained_by",
+            "dictionary", "encrypt", "fed_by", "drained_by",
         ),
         ("message_type", "retention", "delivery", "idempotency", "rate_limit", "map_to"),
     ),

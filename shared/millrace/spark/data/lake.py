@@ -57,7 +57,8 @@ def merge_into_lake(lake: LakeFolder, known: QueueFacts, connection: TableConnec
     facts = known.facts.persist()
     ids = _affected(rows, facts, views, all_views, lake.read(LOOSE, _LOOSE_DDL)).persist()
     kept = _remembered(lake, rows, ids)
-    lives = lives_by_id(facts, Deriving(all_views, connection, dictionaries=known.dictionaries), kept).persist()
+    deriving = Deriving(all_views, connection, dictionaries=known.dictionaries, decrypts=False)
+    lives = lives_by_id(facts, deriving, kept).persist()
     try:
         changed = _stage(lake, run, rows, ids, lives)
         _stage_rest(lake, run, ids, lives, all_views)

@@ -12,8 +12,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from millrace.engine.bodies import Bodies
+from millrace.engine.data_keys import DataKeys
 from millrace.engine.dictionaries import Dictionaries
-from millrace.model.clock import system_clock
+from millrace.engine.encryption import Encryption
+from millrace.model.clock import system_clock, system_entropy
 from millrace.model.dictionary import StoredDictionary
 from millrace.model.errors import BodyLost, DictionaryLost, InvalidField
 from millrace.model.message import Message
@@ -62,14 +64,22 @@ class Deriving:
     bodies: bool = True
     received: tuple[int, int] = (0, 2**62)  #: from, before (milliseconds)
     dictionaries: tuple[KnownDictionary, ...] = ()  #: what bodies are packed with, where there is no connection
+    decrypts: bool = True  #: encrypted bodies are read; False where what is read is kept, and would outlive their key
 
     def wants(self, message: Message) -> bool:
         of_queue = self.tenant in (None, message.tenant) and self.queue in (None, message.queue)
         return of_queue and self.received[0] <= message.received_at < self.received[1]
 
     def read_body(self, message: Message) -> bytes:
-        """A body; none of what nobody asked for. Raises as `read_message_body`."""
-        return read_message_body(self, message) if self.wants(message) else b""
+        """A body; none of what nobody asked for.
+
+        Raises as `read_message_body`, and BodyLost for one that is to be left encrypted.
+        """
+        if not self.wants(message):
+            return b""
+        if message.body.encrypted and not self.decrypts:
+            raise BodyLost(f"The body of message {message.id!r} is encrypted, and not kept in plain.")
+        return read_message_body(self, message)
 
 
 def lives_by_id(facts: DataFrame, deriving: Deriving, kept: DataFrame | None = None) -> DataFrame:
@@ -114,10 +124,13 @@ def _lives(deriving: Deriving, given: dict[str, Any]) -> Lives:
 def read_message_body(deriving: Deriving, message: Message) -> bytes:
     """A body, from its item or from S3. Raises BodyLost, or StoreUnavailable so that the task is tried again.
 
-    Raises InvalidField for one whose dictionary is neither in the exports nor to be asked for: it is not lost.
+    Raises InvalidField for one whose dictionary or key is neither in the exports nor to be asked for: it is not lost.
     """
     if deriving.connection:
         return connect(deriving.connection).runtime.bodies.read(message)
+    if message.body.encrypted:
+        problem = f"is missing, and the body of message {message.id!r} is encrypted: {message.queue!r} names a KMS key"
+        raise InvalidField("connection", problem, "the deployment's tables, as a role that may use the key")
     try:
         return _offline_bodies(deriving.dictionaries).read(message)
     except DictionaryLost as error:
@@ -129,7 +142,8 @@ def read_message_body(deriving: Deriving, message: Message) -> bytes:
 
 @lru_cache(maxsize=4)
 def _offline_bodies(dictionaries: tuple[KnownDictionary, ...]) -> Bodies:
-    return Bodies(_NoBlobs(), Dictionaries(_Exported(dictionaries), system_clock))
+    encryption = Encryption(DataKeys(None, system_clock), system_entropy)
+    return Bodies(_NoBlobs(), Dictionaries(_Exported(dictionaries), system_clock), encryption)
 
 
 class _Exported:
@@ -186,7 +200,7 @@ def life_row(life: Life) -> dict[str, Any]:
         "size": message.body.size,
         "body": life.body,
         "body_lost": life.body_lost,
-        "result": life.result.snapshot.decode("utf-8", "replace") if life.result and life.result.snapshot else None,
+        "result": _result(life),
         "reason": dead.reason.value if dead else None,
         "error_type": dead.error_type if dead else last.error_type if last else None,
         "error": dead.error if dead else last.error if last else None,
@@ -202,6 +216,14 @@ def life_row(life: Life) -> dict[str, Any]:
         "facts": written_facts(life.facts),
         "erased_at": None,
     }
+
+
+def _result(life: Life) -> str | None:
+    """What it gave, as text. An encrypted one is not read here: `millrace status` shows it to who may see it."""
+    result = life.result
+    if result is None or not result.snapshot or result.encrypted:
+        return None
+    return result.snapshot.decode("utf-8", "replace")
 
 
 def with_times(rows: DataFrame) -> DataFrame:

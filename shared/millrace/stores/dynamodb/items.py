@@ -24,6 +24,9 @@ from millrace.model.message import (
 
 Item = dict[str, Any]
 
+#: Of what is encrypted; what is not has no such attribute.
+YES = {"N": "1"}
+
 MESSAGE, LOCATION, RESULT, WORKFLOW_STATE = "M", "L", "D", "S"
 
 
@@ -144,6 +147,8 @@ def message_attributes(message: Message) -> Item:
         item["body"] = {"B": body.data}
     if body.digest:
         item["digest"] = {"B": body.digest}
+    if body.encrypted:
+        item["encrypted"] = YES
     if message.headers:
         item["headers"] = {"M": {name: {"S": value} for name, value in message.headers.items()}}
     optional = {
@@ -175,6 +180,7 @@ def message_of(item: Mapping[str, Any], message_id: str, ttl: str = "ttl") -> Me
             text_in(item, "blob"),
             int_in(item, "size"),
             _bytes(item, "digest"),
+            "encrypted" in item,
         ),
         content_type=item["type"]["S"],
         received_at=int_in(item, "at"),
@@ -237,6 +243,7 @@ def result_item(result: Result) -> Item:
         "at": number(result.finished_at),
         "snapshot": {"B": result.snapshot},
         "ttl": number(result.ttl),
+        **({"encrypted": YES} if result.encrypted else {}),
     }
 
 
@@ -248,6 +255,7 @@ def result_of(item: Mapping[str, Any], message_id: str) -> Result:
         int_in(item, "at"),
         _bytes(item, "snapshot"),
         int_in(item, "ttl"),
+        "encrypted" in item,
     )
 
 
@@ -258,11 +266,18 @@ def workflow_state_item(message_id: str, workflow_state: WorkflowState) -> Item:
         "version": number(workflow_state.version),
         "ttl": number(workflow_state.ttl),
         "nonce": {"S": workflow_state.nonce},
+        **({"encrypted": YES} if workflow_state.encrypted else {}),
     }
 
 
 def workflow_state_of(item: Mapping[str, Any]) -> WorkflowState:
-    return WorkflowState(_bytes(item, "content"), int_in(item, "version"), int_in(item, "ttl"), text_in(item, "nonce"))
+    return WorkflowState(
+        _bytes(item, "content"),
+        int_in(item, "version"),
+        int_in(item, "ttl"),
+        text_in(item, "nonce"),
+        "encrypted" in item,
+    )
 
 
 def records_of(found: list[Item], message_id: str) -> Records:

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pynamodb.attributes import BinaryAttribute, MapAttribute, NumberAttribute, TTLAttribute, UnicodeAttribute
+from pynamodb.attributes import (
+    BinaryAttribute,
+    MapAttribute,
+    NumberAttribute,
+    TTLAttribute,
+    UnicodeAttribute,
+)
 from pynamodb.constants import PAY_PER_REQUEST_BILLING_MODE, STREAM_KEYS_ONLY
 from pynamodb.models import Model
 
@@ -57,6 +63,7 @@ class _MessageAttributes(_Keyed):
     digest = BinaryAttribute(null=True, legacy_encoding=False)
     headers: MapAttribute[str, Any] = MapAttribute(null=True)  # type: ignore[no-untyped-call]
     packing = UnicodeAttribute(null=True)
+    encrypted = NumberAttribute(null=True)
     corr = UnicodeAttribute(null=True)
     idem = UnicodeAttribute(null=True)
     source = UnicodeAttribute(null=True)
@@ -91,6 +98,7 @@ class ResultItem(_Keyed):
     version = NumberAttribute()
     at = NumberAttribute()
     snapshot = BinaryAttribute(legacy_encoding=False)
+    encrypted = NumberAttribute(null=True)
     ttl = TTLAttribute()
 
 
@@ -99,6 +107,7 @@ class WorkflowStateItem(_Keyed):
 
     nonce = UnicodeAttribute()
     content = BinaryAttribute(legacy_encoding=False)
+    encrypted = NumberAttribute(null=True)
     version = NumberAttribute()
     ttl = TTLAttribute()
 

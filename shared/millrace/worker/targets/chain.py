@@ -15,7 +15,7 @@ from millrace.admission.admit import accept
 from millrace.definitions import QueueDefinition
 from millrace.engine.drafts import RESERVED
 from millrace.handlers.controls import Reject
-from millrace.model.errors import InvalidRequest, QueueFull
+from millrace.model.errors import InvalidRequest, KeyUnavailable, QueueFull
 from millrace.model.message import Draft
 from millrace.model.trace_context import onward_trace
 from millrace.worker.context import RunContext
@@ -46,4 +46,6 @@ class QueueDelivery:
             raise Reject(f"Queue {definition.name!r} does not take it: {problem}") from problem
         except QueueFull as full:
             raise Throttled(full.retry_after, str(full)) from full
+        except KeyUnavailable as error:
+            raise Throttled(None, str(error)) from error
         return {"queue": definition.name, "message_id": receipt.message_id}

@@ -16,6 +16,7 @@ from millrace.admission.rendering import read_message, render
 from millrace.definitions import QueueDefinition, Target, TargetKind
 from millrace.handlers.batches import BatchSettings, Outcome
 from millrace.handlers.controls import Control, Reject, Retry, Snooze, Unavailable
+from millrace.model.errors import KeyUnavailable
 from millrace.worker.breaker import Breakers
 from millrace.worker.context import RunContext
 from millrace.worker.targets.request import Deliver, DeliverBatch, TargetRequest, Throttled
@@ -78,7 +79,7 @@ class TargetPlan:
     def _deliver_all(self, context: RunContext, message: dict[str, Any]) -> Any:
         """Deliver to every target that is left; raises only once all were tried."""
         seen_before = context.claim.entry.deliveries > 1
-        progress: dict[str, Any] = context.state.targets() if seen_before else {}
+        progress = self._progress(context) if seen_before else {}
         before = dict(progress)
         failures: list[Exception] = []
         results: dict[str, Any] = {}
@@ -106,6 +107,13 @@ class TargetPlan:
         if rejections:
             raise Reject("; ".join(rejections))
         return results
+
+    def _progress(self, context: RunContext) -> dict[str, Any]:
+        """The outcome of each target in earlier runs. Raises Snooze while its key cannot be used."""
+        try:
+            return context.state.targets()
+        except KeyUnavailable as error:
+            raise context.without_key(error) from error
 
     def _rendered(self, context: RunContext, target: Target, message: dict[str, Any]) -> Any:
         """What the target is given. Raises Snooze while it is down."""
