@@ -49,7 +49,7 @@ RUNTIME = os.environ.get("MILLRACE_BUILD_PYTHON", "3.13")
 PLATFORM = os.environ.get("MILLRACE_BUILD_PLATFORM", "aarch64-manylinux_2_28")
 
 #: Services whose descriptions botocore needs here, besides its own settings.
-SERVICES = {"dynamodb", "lambda", "s3", "secretsmanager", "ssm", "sts"}
+SERVICES = {"dynamodb", "kms", "lambda", "s3", "secretsmanager", "ssm", "sts"}
 #: Of the packages: what serves other services, other styles of handlers, and command lines.
 UNUSED = (
     "botocore/data/*/*/examples-1.json",
@@ -88,9 +88,9 @@ class Artifact:
 ARTIFACTS = {
     "IngressFunction": Artifact("ingress", (*POWERTOOLS, *AWS_SDK, *CEL, *KEY_PAIRS, *TOKENS), runs_commands=True),
     "WorkerFunction": Artifact("worker", (*POWERTOOLS, *AWS_SDK, *CEL, *KEY_PAIRS, *SCHEDULES), runs_commands=True),
-    "ConsumerFunction": Artifact("consumer", (*AWS_SDK, *CEL)),
+    "ConsumerFunction": Artifact("consumer", (*AWS_SDK, *CEL, *KEY_PAIRS)),
     "AuthoriserFunction": Artifact("authoriser", AWS_SDK, needs_definitions=False),
-    "AdminFunction": Artifact("admin", (*POWERTOOLS, *AWS_SDK, *CEL, "chalice")),
+    "AdminFunction": Artifact("admin", (*POWERTOOLS, *AWS_SDK, *CEL, *KEY_PAIRS, "chalice")),
 }
 
 

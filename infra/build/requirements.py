@@ -18,7 +18,7 @@ from millrace.app.tools import find_uv
 AWS_SDK = ("boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3")
 POWERTOOLS = ("aws-lambda-powertools", "typing-extensions")
 CEL = ("common-expression-language",)
-#: Signatures with a key pair (Ed25519, ECDSA, RSA); imported only where one is asked for.
+#: Encrypted queues, and signatures with a key pair (Ed25519, ECDSA, RSA); imported only where one is asked for.
 KEY_PAIRS = ("cryptography", "cffi")
 #: JSON web tokens; likewise.
 TOKENS = ("pyjwt",)

@@ -31,7 +31,8 @@ def find_ministack() -> Path:
 
 
 class MiniStack(EngineProcess):
-    """All services, or those named; in memory, but for S3's objects where `objects` names a folder.
+    """All services, or those named; in memory, but for S3's objects and KMS's keys where `objects` and `keys` name
+    folders.
 
     With an access key it answers only who signs with it, and no web page; `urls` are the credentials of presigned URLs.
     """
@@ -45,12 +46,14 @@ class MiniStack(EngineProcess):
         services: tuple[str, ...] = (),
         log: Path | None = None,
         objects: Path | None = None,
+        keys: Path | None = None,
         access_key: str = "",
         urls: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(port=port, log=log)
         self._services = services
         self._objects = objects
+        self._keys = keys
         self._access_key = access_key
         self._urls = dict(urls or {})
 
@@ -61,6 +64,8 @@ class MiniStack(EngineProcess):
         environment |= {"LOG_LEVEL": "WARNING", "SERVICES": ",".join(self._services)}
         if self._objects:
             environment |= {"S3_PERSIST": "1", "S3_DATA_DIR": str(self._objects.resolve())}
+        if self._keys:
+            environment |= {"PERSIST_STATE": "1", "STATE_DIR": str(self._keys.resolve())}
         command = [str(find_ministack())]
         if self._access_key:
             environment |= {"STACK_ACCESS_KEY": self._access_key, **self._urls}

@@ -95,6 +95,7 @@ class Places:
             "AWS_REGION": self.credentials["AWS_DEFAULT_REGION"],
             "AWS_ENDPOINT_URL_DYNAMODB": self.dynamodb_url,
             "AWS_ENDPOINT_URL_S3": self.s3_url,
+            "AWS_ENDPOINT_URL_KMS": self.s3_url,
             "AWS_EC2_METADATA_DISABLED": "true",
             "TARGET_ALLOW_LOOPBACK": "1",
             "LOG_HISTORY": "1",

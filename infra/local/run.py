@@ -27,6 +27,7 @@ from infra.local.dynamodb import REGION, DynamoDbLocal
 from infra.local.engine_process import EngineMissing, free_port
 from infra.local.engines import ensure_engines
 from infra.local.functions import CannotRun, Functions
+from infra.local.keys import make_keys
 from infra.local.ministack import MiniStack
 from infra.local.places import RESOURCES, Places, home_credentials, url_credentials
 from infra.local.reload import LOOK_S, reload_on_change
@@ -140,8 +141,9 @@ def run(chosen: Options, console: Console, stopping: threading.Event) -> None:
         credentials = home_credentials(chosen.home)
         stack = MiniStack(
             port=chosen.s3_port,
-            services=("s3",),
+            services=("s3", "kms"),
             objects=chosen.home / "s3",
+            keys=chosen.home / "kms",
             access_key=credentials["AWS_ACCESS_KEY_ID"],
             urls=url_credentials(credentials),
         )
@@ -149,6 +151,8 @@ def run(chosen: Options, console: Console, stopping: threading.Event) -> None:
         places = Places(chosen.app, chosen.home, dynamodb.url, s3.url, credentials=credentials)
         secrets = places.secrets()
         prepare(places)
+        for key in make_keys(places):
+            say(f"[yellow]The KMS key {escape(key)} is not here, so its queue takes nothing: name an alias.[/yellow]")
         status.update("Starting the functions ...")
         functions = running.enter_context(
             Functions(places, chosen.port, under_lambda=chosen.under_lambda, hosts=chosen.hosts)

@@ -26,6 +26,7 @@ from botocore.exceptions import ClientError
 from millrace.model.body import Blobs
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.minimal_client import MinimalClient
+from millrace.stores.memory.keys import MemoryKeys
 from millrace.stores.memory.queue import MemoryBlobs
 
 STACK = "millrace"
@@ -55,6 +56,7 @@ class Cloud:
     needs: set[Need] = field(default_factory=set)
     methods: set[str] = field(default_factory=set)  #: of the adapter, that made a call
     scanned: set[str] = field(default_factory=set)  #: attributes that a scan asks for
+    keys: MemoryKeys = field(default_factory=MemoryKeys)
     _objects: dict[str, bytes] = field(default_factory=dict)
 
     @contextmanager
@@ -103,6 +105,9 @@ class Cloud:
                 "HeadObject",
             ):  # of an object that is gone, S3 says so only to those who may list
                 self.needs.add(Need("s3:ListBucket", "BodyBucket"))
+        elif service == "kms":
+            assert set(arguments["EncryptionContext"]) == {"tenant", "queue"}, "what the roles' condition asks for"
+            self.needs.add(Need(f"kms:{operation}", "EncryptionKeys"))
         else:
             named = arguments["SecretId" if service == "secretsmanager" else "Name"]
             self.needs.add(Need(f"{service}:{operation}", named.rpartition(":")[2]))
@@ -149,6 +154,12 @@ class Cloud:
             self._objects[arguments["Key"]] = self._objects[arguments["CopySource"]["Key"]]
         elif operation == "HeadObject":
             return self._head(self._objects.get(arguments["Key"]))
+        elif operation == "GenerateDataKey":
+            made = self.keys.generate(arguments["KeyId"], arguments["EncryptionContext"])
+            return {"KeyId": made.key_id, "CiphertextBlob": made.wrapped, "Plaintext": made.secret}
+        elif operation == "Decrypt":
+            wrapped, context = arguments["CiphertextBlob"], arguments["EncryptionContext"]
+            return {"Plaintext": self.keys.unwrap(arguments["KeyId"], wrapped, context)}
         elif operation == "GetSecretValue":
             # One JSON for all: secrets by name, or the bare secret that signs http targets without one of their own.
             kept = {"TargetSecretArn": f"whsec_{SECRET}", "SecretArns": SECRET}

@@ -80,6 +80,8 @@ def exercise_ingress(exercise: Exercise, handler: Handler) -> None:
         post("Hook", "b", LARGE)
     post("Sorting", "a")
     post("Hook", "c", secret="not-it", fails=401)
+    for _ in range(2):
+        post("Hidden", "a")
     post("Filtered", "a", {"wanted": False})
     post("Filtered", "b", {"wanted": True})
     post("Full", "a")
@@ -99,6 +101,7 @@ def exercise_worker(exercise: Exercise, handler: Handler) -> None:
     exercise.publish("Jobs")
     for name, payloads in {
         "Jobs": (1, STAGED, WORDS),
+        "Silent": (1,),
         "Called": (LARGE,),
         "Posted": (1,),
         "Signed": (1,),
@@ -201,6 +204,11 @@ def _exercise_enqueues(exercise: Exercise, call: Call) -> None:
     for path in ("", f"/messages/{first}", f"/messages/{first}/body"):
         call("GET", f"{PULLED}{path}")
     call("GET", "/v1/queues")
+    for _ in range(2):
+        call("POST", "/v1/queues/Secret/messages", {"body": {"payload": 1}, "idempotency_key": "a"})
+    exercise.put("Secret", 2)
+    held, _ = call("POST", "/v1/queues/Secret/dequeue", {"max": 2})["messages"]
+    call("POST", "/v1/queues/Secret/ack", {"claim": held["claim"], "result": 1})
 
 
 def _exercise_uploads(exercise: Exercise, call: Call) -> None:
@@ -263,6 +271,9 @@ def exercise_admin(exercise: Exercise, handler: Handler) -> None:
     for path in (dead_letter, f"{dead_letter}/body"):
         call("GET", path)
     call("POST", f"{ADMIN}/dry-run", {})
+    (hidden,) = exercise.bury("Secret", 1)
+    assert call("GET", f"/admin/queues/Secret/dead-letters/{hidden}")["body"] == {"payload": 1}
+    call("POST", f"/admin/queues/Secret/dead-letters/{hidden}/replay")
     store, seen = exercise.queue("Pulled").store, exercise.queue("Pulled").state(fresh=True)
     store.set_breaker(seen, "http:down", BreakerState(1))
     call("POST", f"{ADMIN}/breakers/reset", {})

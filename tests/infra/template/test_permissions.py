@@ -102,7 +102,7 @@ def exercised(engine_url: str, definitions: Path) -> dict[str, Exercise]:
     exercises: dict[str, Exercise] = {}
     for name in NAMES:
         cloud = Cloud(TABLES)
-        runtime = Runtime(DynamoStore(client, TABLES), cloud.blobs())
+        runtime = Runtime(DynamoStore(client, TABLES), cloud.blobs(), keys=cloud.keys)
         found = Definitions(json.loads(definitions.read_text("utf-8")))
         tokens, jobs = DynamoTokens(client, TABLES.queue), DynamoAdminJobs(client, TABLES.queue)
         exercises[name] = Exercise(cloud, runtime, found, f"t{name.lower()}", tokens, jobs)
@@ -211,6 +211,18 @@ def test_a_scan_sees_nothing_of_tokens_and_the_key_of_claims(
         assert all(seen & set(item) == {"pk", "sk"} for item in items)
     others = [name for name in NAMES if name != "Admin"]
     assert not any("dynamodb:Scan" in listed(found["Action"]) for name in others for found in statements(f"{name}Role"))
+
+
+@pytest.mark.parametrize("name", [*NAMES, "Bulk"])
+def test_keys_serve_for_what_queues_keep_and_nothing_else(name: str) -> None:
+    """A role can unwrap no data key that was made for anything but a tenant's queue; the ingress unwraps none."""
+    allowed_actions = {"Authoriser": [set()], "Ingress": [{"kms:GenerateDataKey"}]}
+    found = [one for one in statements(f"{name}Role") if any("kms:" in action for action in listed(one["Action"]))]
+    actions = [set(listed(one["Action"])) for one in found] or [set()]
+    assert actions == allowed_actions.get(name, [{"kms:Decrypt", "kms:GenerateDataKey"}])
+    for one in found:
+        context = {"kms:EncryptionContext:tenant": "false", "kms:EncryptionContext:queue": "false"}
+        assert (one["Condition"], resource_name(one["Resource"])) == ({"Null": context}, "EncryptionKeys")
 
 
 @pytest.mark.parametrize("name", NAMES)
