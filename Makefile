@@ -121,6 +121,7 @@ bench: install engines  ## figures side by side: engine, definitions, ingress, w
 	@$(BIN)/python -m tests.performance.bench.bench_definitions
 	@$(BIN)/python -m tests.performance.bench.bench_ingress
 	@$(BIN)/python -m tests.performance.bench.bench_transactions
+	@$(BIN)/python -m tests.performance.bench.bench_encryption
 	@$(BIN)/python -m tests.performance.bench.bench_worker
 	@$(BIN)/python -m tests.performance.bench.bench_bulk
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from millrace.engine.claim import Claim, claim, clear_doomed
+from millrace.engine.claim import Claim, body_of, claim, clear_doomed
 from millrace.engine.enqueue import ORPHAN_GRACE_MS, enqueue, enqueue_all
 from millrace.engine.finish import RunFailure, ack, extend, follow_up, nack, reject, release
 from millrace.engine.operate import break_claim
@@ -27,6 +27,7 @@ from millrace.worker.context import ClaimState
 from tests.app_table import Orders, writes
 from tests.conftest import Clock
 from tests.performance.costs.meter import Meter
+from tests.performance.kms_sizes import KeysOfKmsSize
 
 #: About 700 bytes stored with all else that a message carries.
 SMALL = b'{"action":"opened","number":7}'
@@ -52,7 +53,8 @@ class Bench:
         self.tenant = tenant
         self.blobs = MemoryBlobs()
         self.store = DynamoStore(client, names, clock=self.clock)
-        self.runtime = Runtime(self.store, self.blobs, clock=self.clock, chance=lambda: 0.5)
+        self.keys = KeysOfKmsSize()
+        self.runtime = Runtime(self.store, self.blobs, clock=self.clock, chance=lambda: 0.5, keys=self.keys)
         self._queues = 0
 
     def queue(self, *, cached: bool = True, long_name: bool = False, **settings: Any) -> Queue:
@@ -98,9 +100,11 @@ def enqueue_at_load(bench: Bench, count: int = 100) -> Cost:
     return bench.measure(count, lambda: [enqueue(queue, Draft(SMALL)) for _ in range(count)])
 
 
-def life(bench: Bench, *, cached: bool, batches: int = 2, result: bytes | None = b'{"ok":true}') -> dict[str, Cost]:
+def life(
+    bench: Bench, *, cached: bool, batches: int = 2, result: bytes | None = b'{"ok":true}', encrypt: str = ""
+) -> dict[str, Cost]:
     """Enqueue, claim and ack of several batches, at load."""
-    queue = bench.queue(cached=cached)
+    queue = bench.queue(cached=cached, encrypt=encrypt)
     count = batches * BATCH
 
     def fill() -> None:
@@ -117,6 +121,19 @@ def life(bench: Bench, *, cached: bool, batches: int = 2, result: bytes | None =
 
     costs["ack"] = bench.measure(count, finish)
     return costs
+
+
+def calls_of_kms(bench: Bench, messages: int) -> float:
+    """For each of so many messages, sent by one process and worked off by another, with a result each."""
+    queue = bench.queue(encrypt="alias/costs")
+    worker = replace(queue, runtime=Runtime(bench.store, bench.blobs, clock=bench.clock, keys=bench.keys))
+    before = len(bench.keys.calls)
+    for _ in range(messages // BATCH):
+        filled(queue, BATCH)
+        claims = held(worker, BATCH)
+        assert [body_of(worker, found) for found in claims] == [SMALL] * BATCH
+        assert ack(worker, [found.entry for found in claims], [b'{"ok":true}'] * BATCH) == [None] * BATCH
+    return (len(bench.keys.calls) - before) / messages
 
 
 def life_alone(bench: Bench, *, cached: bool) -> dict[str, Cost]:

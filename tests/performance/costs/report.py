@@ -42,11 +42,13 @@ class Weighed:
     reported: float  #: write units, as the engine has them
 
 
-def weigh(bench: Bench, drafts: Sequence[Draft], dictionary: Dictionary | None = None) -> list[Weighed]:
+def weigh(
+    bench: Bench, drafts: Sequence[Draft], dictionary: Dictionary | None = None, encrypt: str = ""
+) -> list[Weighed]:
     """Store each message by itself and read its price."""
     weighed = []
     for draft in drafts:
-        message = _message(bench, draft, dictionary)
+        message = _message(bench, draft, dictionary, encrypt)
         bench.meter.reset()
         assert bench.store.put_messages([message]) == [APPLIED]
         (charge,) = bench.meter.charges
@@ -56,11 +58,11 @@ def weigh(bench: Bench, drafts: Sequence[Draft], dictionary: Dictionary | None =
     return weighed
 
 
-def _message(bench: Bench, draft: Draft, dictionary: Dictionary | None) -> Message:
+def _message(bench: Bench, draft: Draft, dictionary: Dictionary | None, encrypt: str = "") -> Message:
     """As `enqueue` stores it."""
     store = MemoryStore()
-    runtime = Runtime(store, bench.blobs, clock=bench.clock)
-    queue = runtime.queue(bench.tenant, QueueSpec("GitHub"))
+    runtime = Runtime(store, bench.blobs, clock=bench.clock, keys=bench.keys)
+    queue = runtime.queue(bench.tenant, QueueSpec("GitHub", encrypt=encrypt))
     if dictionary is not None:
         assert publish(queue, queue.state(), dictionary)
     enqueue(queue, draft)
@@ -105,6 +107,24 @@ def _packing_us(bodies: Sequence[bytes], packing: Callable[[bytes], Body]) -> fl
     return min(rounds) / len(bodies) * 1_000_000
 
 
+def encryption_table(bench: Bench) -> str:
+    """What a queue's own key adds: its wrapped data key and its name, with each body, result and state."""
+    rows = [f"{'plain, and under a KMS key':<44}{'units to enqueue':>18}{'bytes more':>12}"]
+    for name, drafts in {f"a body of {len(SMALL)} bytes": [Draft(SMALL)], **corpora()}.items():
+        plain = weigh(bench, _again(drafts, "plain"))
+        under = weigh(bench, _again(drafts, "under"), encrypt=KEY)
+        units = [1 + statistics.mean(one.reported for one in weighed) for weighed in (plain, under)]
+        more = statistics.mean(b.stored - a.stored for a, b in zip(plain, under, strict=True))
+        rows.append(f"  {name:<42}{units[0]:10.2f}{units[1]:8.2f}{more:12.0f}")
+    calls = 1_000 * measures.calls_of_kms(bench, 5_000)
+    rows.append(f"  calls of KMS for 1,000 messages at load, one sender and one worker, with results: {calls:.1f}")
+    return "\n".join(rows)
+
+
+#: Of the queues that are measured under one.
+KEY = "alias/costs"
+
+
 def corpus_table(weighed: Sequence[Weighed]) -> str:
     """Median, 95th percentile and largest of the corpus."""
     rows = [f"{len(weighed)} GitHub payloads       median      p95      max"]
@@ -134,6 +154,7 @@ def cost_table(bench: Bench, reading: Bench) -> str:
         ("whole life", _sum(plain), None),
         ("whole life with a cached result", _sum(cached), _sum(reads)),
         ("whole life alone, nothing shared", _sum(measures.life_alone(bench, cached=True)), None),
+        ("whole life under a KMS key, cached result", _sum(measures.life(bench, cached=True, encrypt=KEY)), None),
         ("retry, body 10 B", measures.retry(bench, b"x" * 10)[0], None),
         ("retry, body 1 MB", measures.retry(bench, incompressible(1_000_000))[0], None),
         ("extend", measures.extension(bench), None),
@@ -184,6 +205,8 @@ def main() -> int:
         print(corpus_table(weigh(reading, github_drafts())))
         print()
         print(dictionary_table(reading))
+        print()
+        print(encryption_table(reading))
         print(f"\nWrite and read units of DynamoDB; small messages of {len(SMALL)} bytes; retries without the claim.")
     return 0
 

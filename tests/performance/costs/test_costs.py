@@ -49,6 +49,17 @@ def test_whole_life_of_a_small_message(bench: Bench, cached: bool, gives: bool, 
     assert costs["ack"].writes - costs["ack"].accounting == pytest.approx(2 if cached and gives else 1)
 
 
+def test_a_small_message_under_a_key_of_kms_costs_what_it_costs_without(dynamodb_bench: Bench) -> None:
+    """Its wrapped data key is some 300 bytes more, in the message and in the result: both stay below 1 KB."""
+    plain, under = (measures.life(dynamodb_bench, cached=True, encrypt=key) for key in ("", "alias/costs"))
+    assert {step: cost.writes for step, cost in under.items()} == {step: cost.writes for step, cost in plain.items()}
+
+
+def test_kms_is_called_once_for_a_thousand_messages(dynamodb_bench: Bench) -> None:
+    """Once where a data key is made and once where it is read, for bodies and for results."""
+    assert measures.calls_of_kms(dynamodb_bench, 2_000) <= 4 / 1_000
+
+
 def test_a_queue_that_nobody_has_used_costs_four_units_once(bench: Bench) -> None:
     """Its name in the list and the note of it in its state, in one transaction."""
     queue = bench.runtime.queue(bench.tenant, QueueSpec("Fresh"))
