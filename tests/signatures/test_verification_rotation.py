@@ -13,6 +13,7 @@ from millrace.signatures import (
     RefusalReason,
     Scheme,
     Secret,
+    SignatureInvalid,
     preset,
     tokens,
     verification,
@@ -50,6 +51,20 @@ def test_both_secrets_of_a_rotation_are_accepted_and_named(scheme: Scheme) -> No
         request = delivery(scheme, secret=signer_of(scheme, value))
         for order in ([old, new], [new, old]):
             assert verify(scheme, request, order, NOW).secret_name == name
+
+
+def test_persona_signs_with_both_secrets_in_pairs_of_their_own() -> None:
+    persona = preset("persona")
+    request = delivery(persona)
+    pair = request.headers.one("persona-signature")
+    stamp, _, _ = pair.partition(",")
+    other = f"{stamp},v1={'0' * 64}"
+    for header in (f"{pair} {other}", f"{other} {pair}", f"{other} {pair} {other}"):
+        assert verify(persona, with_header(request, "persona-signature", header), [secret_of(persona)], NOW)
+    older = f"t={int(stamp[2:]) - 1},v1={'0' * 64}"
+    for header in (f"{pair} {older}", other, f"{other} {other}"):
+        with pytest.raises(SignatureInvalid):
+            verify(persona, with_header(request, "persona-signature", header), [secret_of(persona)], NOW)
 
 
 @every_scheme

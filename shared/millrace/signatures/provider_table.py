@@ -70,7 +70,7 @@ def _stamped(name: str, header: str, source: str, marks: str = "t= v1=", **more:
     """A time and signatures in one header, as Stripe writes them, with the provider's own marks."""
     stamp, prefix = marks.split()
     given = {"template": "{timestamp}.{body}", "tolerance_seconds": 300, **more}
-    return _hmac(name, header, source, prefix, layout=Layout.STAMPED, stamp_prefix=stamp, **given)
+    return _hmac(name, header, source, prefix, stamp_prefix=stamp, **{"layout": Layout.STAMPED, **given})
 
 
 def _standard(name: str, family: str, source: str, told: DeliveryFacts | None = None) -> Scheme:
@@ -172,7 +172,7 @@ PLAIN = (
     _stamped("ghost", "x-ghost-signature", "docs.ghost.org/webhooks", "t= sha256=", template="{body}{timestamp}", clock=_MS, told=_told("", "github.com/TryGhost/Ghost/blob/main/ghost/core/core/server/services/webhooks/webhook-trigger.js", within_seconds=2)),
     _stamped("mux", "mux-signature", "www.mux.com/docs/core/verify-webhook-signatures", id_field="id"),
     _stamped("paddle", "paddle-signature", "developer.paddle.com/webhooks/signature-verification", "ts= h1=", separator=";", template="{timestamp}:{body}", id_field="event_id", told=_told("200", "developer.paddle.com/webhooks/about/respond-to-webhooks", within_seconds=5, retries=60, over_seconds=3 * _DAY, restamps=True)),
-    _stamped("persona", "persona-signature", "docs.withpersona.com/webhooks-best-practices", id_field="data.id", told=_told("200 201 202 204", within_seconds=5, redelivers=True, restamps=True)),
+    _stamped("persona", "persona-signature", "docs.withpersona.com/webhooks-best-practices", layout=Layout.PAIRS, id_field="data.id", told=_told("200 201 202 204", within_seconds=5, redelivers=True, restamps=True)),
     _stamped("sanity", "sanity-webhook-signature", "www.sanity.io/docs/webhooks", encoding="base64url", clock=_MS, tolerance_seconds=7_200, told=_told("", "www.sanity.io/docs/changelog/50ec6abf-fe0c-475b-ae72-314148860132", retries=2, over_seconds=60)),  # its library checks no age
     _stamped("tiktok", "tiktok-signature", "developers.tiktok.com/doc/webhooks-verification", "t= s=", tolerance_seconds=73 * _HOUR, told=_told("200", "developers.tiktok.com/doc/webhooks-overview/", over_seconds=72 * _HOUR)),
     _stamped("workos", "workos-signature", "workos.com/docs/events/data-syncing/webhooks", clock=_MS, id_field="id"),

@@ -34,6 +34,7 @@ class Layout(StrEnum):
     SPACES = "spaces"  #: `v1,` + digest, several joined by spaces (Standard Webhooks)
     NUMBERED = "numbered"  #: a header for each, its name ending in 1, 2, … (DocuSign)
     STAMPED = "stamped"  #: `t=…,v1=…[,v1=…]` (Stripe), with the scheme's own names and separator
+    PAIRS = "pairs"  #: `t=…,v1=…` for each secret, a blank between them (Persona)
 
 
 class SignaturePlace(StrEnum):
@@ -188,7 +189,7 @@ class Scheme:
         object.__setattr__(self, "parts", _split(self.template))
         fields = [name for _, name in self.parts if name]
         signs_body = "body" in fields or self.form is not Form.TEMPLATE or self.partial or self.bearer
-        dated = any(names.timestamp for names in self.names) or self.layout is Layout.STAMPED
+        dated = any(names.timestamp for names in self.names) or self.layout in (Layout.STAMPED, Layout.PAIRS)
         if not set(fields) <= (_CERTIFIED_FIELDS if self.certificate else _FIELDS) or not signs_body:
             raise ConfigurationMissing(f"scheme {self.name!r}: a template is made of {sorted(_FIELDS)}, with body")
         if dated != ("timestamp" in fields):

@@ -130,6 +130,8 @@ def _signature_header(scheme: Scheme, keys: Sequence[Secret], message: bytes, st
     proofs = [scheme.prefix + _proof(scheme, secret, message) for secret in keys]
     if scheme.layout is Layout.STAMPED:
         return scheme.separator.join([f"{scheme.stamp_prefix}{stamp}", *proofs])
+    if scheme.layout is Layout.PAIRS:
+        return " ".join(f"{scheme.stamp_prefix}{stamp}{scheme.separator}{proof}" for proof in proofs)
     return ",".join(proofs) if scheme.layout is Layout.COMMAS else proofs[0]
 
 

@@ -188,10 +188,13 @@ def _split(scheme: Scheme, value: str) -> tuple[str, list[str]]:
         return "", [value]
     if scheme.layout is Layout.SPACES:
         return "", value.split(" ")
-    items = [item.strip(" \t") for item in value.split(scheme.separator)]
+    pairs = value.split(" ") if scheme.layout is Layout.PAIRS else [value]
+    items = [item.strip(" \t") for pair in pairs for item in pair.split(scheme.separator)]
     if scheme.layout is Layout.COMMAS:
         return "", items
     stamps = [item.removeprefix(scheme.stamp_prefix) for item in items if item.startswith(scheme.stamp_prefix)]
+    if len(stamps) == len(pairs):
+        stamps = list(dict.fromkeys(stamps))
     joined = scheme.separator != "," and "," in value  # a gateway joins what was sent twice
     if len(stamps) != 1 or not stamps[0] or joined:
         raise SignatureInvalid(RefusalReason.MALFORMED)
