@@ -99,7 +99,7 @@ def test_a_dry_run_tells_what_a_run_then_does(call: Caller, service: AdminServic
     assert (shown["state"], shown["done"], window["statuses"]) == ("done", 4, {"done": 3, "dead": 1})
     assert {one["message_id"] for one in window["samples"]} == set(ids)
     assert {one["status"] for one in window["samples"]} == {"done", "dead"}
-    assert (window["of"], window["to"], window["dry_run"]) == ("all", "Jobs", True)
+    assert (window["of"], window["to"], shown["dry_run"]) == ("all", "Jobs", True)
     assert window["received_before"] == rfc3339(NOON + 1_000), "not beyond its start"
     assert window["read_units"] > 0
     queue = service.queue(call.tenant, "Jobs")
@@ -107,7 +107,7 @@ def test_a_dry_run_tells_what_a_run_then_does(call: Caller, service: AdminServic
     job = call.ok("POST", PATH, asked)
     service.run_open_jobs(lambda: 60_000)
     (listed,) = [one for one in call.ok("GET", PATH)["jobs"] if one["job_id"] == job["job_id"]]
-    assert (listed["state"], listed["done"], listed["window"]["dry_run"]) == ("done", 4, False)
+    assert (listed["state"], listed["done"], listed["dry_run"]) == ("done", 4, False)
     messages = queue.store.get_messages([entry.id for entry in list_entries(queue).items])
     assert sorted(message.origin for message in messages.values()) == sorted(ids)
 

@@ -14,8 +14,8 @@ def test_what_is_done_in_a_window_is_replayed_by_a_job(terminals: tuple[Terminal
     producer.run("replay", "Jobs", "--of", "done", *WINDOW, exit_code=Exit.FAILED)  # nobody said yes
     worker.run("replay", "Jobs", "--of", "done", *WINDOW, "--yes", exit_code=Exit.DENIED)
     producer.run("replay", "Jobs", "--of", "done", *WINDOW, "--to", "Ordered", "--yes", exit_code=Exit.FAILED)
-    dry = producer.json("replay", "Jobs", "--of", "all", *WINDOW, "--dry-run")["window"]
-    assert (dry["of"], dry["dry_run"], dry["to"]) == ("all", True, "Jobs")
+    dry = producer.json("replay", "Jobs", "--of", "all", *WINDOW, "--dry-run")
+    assert (dry["dry_run"], dry["window"]["of"], dry["window"]["to"]) == (True, "all", "Jobs")
     job = producer.json(
         "replay", "Jobs", "--of", "done", *WINDOW, "--to", "Quick", "--key", "k", "--rate", "5", "--yes"
     )

@@ -101,6 +101,8 @@ export const api = {
   job: (name, id, signal) => json("GET", `${queue(name)}/jobs/${id}`, { signal }),
   cancelJob: (name, id) => json("POST", `${queue(name)}/jobs/${id}/cancel`),
   resumeJob: (name, id) => json("POST", `${queue(name)}/jobs/${id}/resume`),
+  erasures: { start: (body) => json("POST", "erasures", { body, headers: key() }), show: (id, signal) => json("GET", `erasures/${id}`, { signal }),
+    cancel: (id) => json("POST", `erasures/${id}/cancel`), resume: (id) => json("POST", `erasures/${id}/resume`) },
   audit: (query, signal) => json("GET", "audit", { query, signal }),
   schedules: (signal) => json("GET", "schedules", { signal }),
   webhooks: (signal) => json("GET", "webhooks", { signal }),

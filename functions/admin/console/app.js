@@ -3,6 +3,7 @@
 import { api, keepSession, restoreSession, signedIn, use } from "./api.js";
 import { auditView, searchView } from "./audit.js";
 import { empty, fill, h } from "./dom.js";
+import { eraseButton } from "./erase.js";
 import { jobsView } from "./jobs.js";
 import { messageView } from "./message.js";
 import { queueView } from "./queue.js";
@@ -23,7 +24,7 @@ const ROUTES = [
   [/^\/queues\/([^/]+)\/?$/, "queues", "Queue", (queue) => queueView(main, queue, "dead")],
   [/^\/schedules$/, "schedules", "Schedules", () => schedulesView(main)],
   [/^\/webhooks$/, "webhooks", "Webhooks", () => webhooksView(main)],
-  [/^\/jobs$/, "jobs", "Jobs", () => jobsView(main)],
+  [/^\/jobs$/, "jobs", "Jobs", () => jobsView(main, eraseButton())],
   [/^\/audit$/, "audit", "Audit", () => auditView(main)],
   [/^\/search\/([^/]+)$/, "", "Search", (wanted) => searchView(main, wanted)],
 ];

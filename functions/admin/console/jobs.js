@@ -4,7 +4,13 @@ import { api } from "./api.js";
 import { append, badge, button, count, empty, facts, failure, fill, h, link, loading, statusBadge, say, short, table, time, to, toast } from "./dom.js";
 import { live, openDialog, progress } from "./parts.js";
 
-const NAMES = { replay: "Replay", purge_dead_letters: "Purge dead letters", purge_queue: "Purge queue" };
+const NAMES = { replay: "Replay", purge_dead_letters: "Purge dead letters", purge_queue: "Purge queue", erase: "Erase" };
+const VERBS = { replay: "replayed", erase: "erased" };
+// An erasure is about every queue, and has routes of its own.
+export const routesOf = (job) => (job.kind === "erase"
+  ? { show: (signal) => api.erasures.show(job.job_id, signal), cancel: () => api.erasures.cancel(job.job_id), resume: () => api.erasures.resume(job.job_id) }
+  : { show: (signal) => api.job(job.queue, job.job_id, signal), cancel: () => api.cancelJob(job.queue, job.job_id), resume: () => api.resumeJob(job.queue, job.job_id) });
+export const ended = (job) => !["running", "cancelling"].includes(job.state);
 
 function bar() {
   const node = h("progress", { max: "100", value: "0" });
@@ -13,15 +19,15 @@ function bar() {
     node: h("div", { class: "progress" }, node, text),
     show(job) {
       const { share, text: said } = progress(job);
-      node.value = share;
+      if (share === null) node.removeAttribute("value"); else node.value = share;
       node.setAttribute("aria-label", `${NAMES[job.kind]}: ${said}`);
       say(text, said);
     },
   };
 }
 
-const counts = (job) => [
-  `${count(job.done)} ${job.kind === "replay" ? "replayed" : "purged"}`, job.skipped && `${count(job.skipped)} skipped`, job.failed && `${count(job.failed)} failed`,
+export const counts = (job) => [
+  `${count(job.done)} ${job.dry_run ? "would be " : ""}${VERBS[job.kind] ?? "purged"}`, job.skipped && `${count(job.skipped)} skipped`, job.failed && `${count(job.failed)} failed`,
 ].filter(Boolean).join(" · ");
 
 // Dry run first: how many and which; then the rate; then watch it go.
@@ -58,28 +64,36 @@ export async function replayDialog(queue, filter, done) {
     go.disabled = true;
     try {
       const job = await api.startJob(queue, { kind: "replay", filter, ...(speed ? { rate: Number(speed) } : {}), ...(again ? { again } : {}) });
-      watch(job);
+      watching = watchJob(dialog, box, job);
     } catch (error) { toast(error.message, "bad"); go.disabled = false; }
   }
+}
 
-  function watch(job) {
-    const meter = bar();
-    const state = h("span", {});
-    const said = h("p", { class: "muted", role: "status" });
-    const stop = button("Cancel", async () => { stop.disabled = true; try { show(await api.cancelJob(queue, job.job_id)); } catch (error) { toast(error.message, "bad"); } });
-    const close = button("Close", () => dialog.close(), "primary");
-    fill(box, h("div", { class: "bar" }, state, h("span", { class: "mono muted" }, short(job.job_id))), meter.node, said,
-      h("div", { class: "bar" }, link(to.queue(queue, "jobs"), "All jobs of this queue", { onclick: () => dialog.close() }), h("span", { class: "grow" }), stop, close));
-    function show(now) {
-      fill(state, statusBadge(now.state));
-      meter.show(now);
-      say(said, now.note || counts(now));
-      stop.hidden = now.state !== "running";
-      if (!["running", "cancelling"].includes(now.state)) watching?.stop();
-    }
-    show(job);
-    watching = live((signal) => api.job(queue, job.job_id, signal), show, { every: 1000 });
+// A job that goes on in a dialog, with what can be done about it; `ready` is told when it has ended.
+export function watchJob(dialog, box, job, ready = () => {}) {
+  const meter = bar();
+  const routes = routesOf(job);
+  const state = h("span", {});
+  const said = h("p", { class: "muted", role: "status" });
+  const stop = button("Cancel", async () => { stop.disabled = true; try { show(await routes.cancel()); } catch (error) { toast(error.message, "bad"); } });
+  const close = button("Close", () => dialog.close(), "primary");
+  const all = link(job.queue ? to.queue(job.queue, "jobs") : "#/jobs", job.queue ? "All jobs of this queue" : "All jobs", { onclick: () => dialog.close() });
+  fill(box, h("div", { class: "bar" }, state, h("span", { class: "mono muted" }, short(job.job_id))), meter.node, said, h("div", { class: "bar" }, all, h("span", { class: "grow" }), stop, close));
+  let watching = null;
+  let told = false;
+  function show(now) {
+    fill(state, statusBadge(now.state));
+    meter.show(now);
+    say(said, now.note || counts(now));
+    stop.hidden = now.state !== "running";
+    if (!ended(now) || told) return;
+    told = true;
+    watching?.stop();
+    ready(now);
   }
+  show(job);
+  if (!ended(job)) watching = live(routes.show, show, { every: 1000 });
+  return { stop: () => watching?.stop() };
 }
 
 function card(job) {
@@ -87,11 +101,12 @@ function card(job) {
   const state = h("span", {});
   const said = h("p", { class: "muted" });
   const detail = h("div", {});
-  const act = (work) => async () => { try { node.show(await work(job.queue, job.job_id)); } catch (error) { toast(error.message, "bad"); } };
-  const stop = button("Cancel", act(api.cancelJob), "small");
-  const go = button("Resume", act(api.resumeJob), "small");
-  const root = h("article", { class: "card pad job", "aria-label": `${NAMES[job.kind]} in ${job.queue}` },
-    h("div", { class: "bar" }, h("strong", {}, NAMES[job.kind]), link(to.queue(job.queue), job.queue), state, h("span", { class: "grow" }), stop, go),
+  const routes = routesOf(job);
+  const act = (work) => async () => { try { node.show(await work()); } catch (error) { toast(error.message, "bad"); } };
+  const stop = button("Cancel", act(routes.cancel), "small");
+  const go = button("Resume", act(routes.resume), "small");
+  const root = h("article", { class: "card pad job", "aria-label": `${NAMES[job.kind]} in ${job.queue || "every queue"}` },
+    h("div", { class: "bar" }, h("strong", {}, NAMES[job.kind]), job.queue ? link(to.queue(job.queue), job.queue) : "every queue", state, h("span", { class: "grow" }), stop, go),
     meter.node, said, detail);
   const node = {
     root,
@@ -102,16 +117,23 @@ function card(job) {
       stop.hidden = now.state !== "running";
       go.hidden = !["cancelled", "failed"].includes(now.state);
       const asked = Object.entries(now.filter).filter(([name]) => name !== "failed_before").map(([name, value]) => `${name} ${value}`).join(", ");
-      fill(detail, facts([["Started", time(now.created_at, { ago: true })], ["By", now.created_by], ["Filter", asked || "everything before it started"], ["Rate", now.rate ? `${now.rate} / s` : "as fast as it goes"], ["Ended", now.finished_at && time(now.finished_at, { ago: true })]]),
+      fill(detail, facts([...windowFacts(now.window), ["Started", time(now.created_at, { ago: true })], ["By", now.created_by], ["Filter", now.kind === "erase" ? null : asked || "everything before it started"], ["Rate", now.kind === "erase" ? null : now.rate ? `${now.rate} / s` : "as fast as it goes"], ["Ended", now.finished_at && time(now.finished_at, { ago: true })]]),
         now.failures.length > 0 && h("details", {}, h("summary", {}, "First failures"), h("pre", { class: "code" }, now.failures.join("\n"))));
     },
   };
   return node;
 }
 
-export function jobList(panel, queue = "") {
+// What a replay of a window is about, and what it has met there.
+export const windowFacts = (window) => (window ? [
+  ["Replays", window.of === "all" ? "done and dead" : window.of], ["To", window.to],
+  ["Received from", window.received_from && time(window.received_from)], ["Received before", time(window.received_before)],
+  ["Met", Object.entries(window.statuses).map(([name, n]) => `${name} ${count(n)}`).join(", ")], ["Read units", count(window.read_units)],
+] : []);
+
+export function jobList(panel, queue = "", action = null) {
   const box = h("div", { class: "stack" }, loading(4));
-  fill(panel, box);
+  fill(panel, action && h("div", { class: "toolbar plain" }, action), box);
   const cards = new Map();
   const show = ({ jobs }) => {
     if (!jobs.length) { fill(box, h("div", { class: "card" }, empty("No jobs", "A replay or a purge over many messages shows here, with its progress, for 30 days."))); return; }
@@ -126,8 +148,8 @@ export function jobList(panel, queue = "") {
   return () => reading.stop();
 }
 
-export function jobsView(main) {
+export function jobsView(main, action) {
   const panel = h("div", {});
-  fill(main, h("div", { class: "head" }, h("h1", { tabindex: "-1" }, "Jobs")), panel);
+  fill(main, h("div", { class: "head" }, h("h1", { tabindex: "-1" }, "Jobs"), h("span", { class: "grow" }), action), panel);
   return jobList(panel);
 }

@@ -195,6 +195,7 @@ export function confirmTyped(title, text, name, act) {
 export function progress(job) {
   const handled = job.done + job.skipped + job.failed;
   const total = Math.max(job.total, handled);
+  if (!job.total && !job.total_exact) return { share: job.finished_at ? 100 : null, text: `${count(handled)}${job.finished_at ? "" : " so far"}` }; // it counts as it goes
   const share = total ? Math.round((handled / total) * 100) : job.state === "done" ? 100 : 0;
   const text = `${count(handled)} of ${count(total)}${job.total_exact ? "" : " or more"}`;
   return { share, text };

@@ -6,6 +6,7 @@ import { bytes, button, count, empty, failure, fill, h, link, loading, rate, say
 import { historyTab } from "./history.js";
 import { jobList } from "./jobs.js";
 import { confirmTyped, live, paged, Plot, standingStill, tones } from "./parts.js";
+import { replayWindow } from "./replay_window.js";
 import { deadCount, remember, seed, seen } from "./queues.js";
 
 const TABS = [
@@ -87,7 +88,7 @@ export function queueView(main, name, tab, fingerprint = "") {
   });
   seed([name]);
   const stop = { letters: () => deadLetters(panel, name, fingerprint), ready: () => lane(panel, name, "ready"), scheduled: () => lane(panel, name, "scheduled"),
-    claims: () => claims(panel, name), done: () => doneMessages(panel, name), history: () => historyTab(panel, name), jobs: () => jobList(panel, name) }[tab]?.();
+    claims: () => claims(panel, name), done: () => doneMessages(panel, name), history: () => historyTab(panel, name), jobs: () => jobList(panel, name, button("Replay a window…", () => replayWindow(queue ?? { name }))) }[tab]?.();
   return () => { reading.stop(); stop?.(); };
 }
 

@@ -16,7 +16,7 @@ from millrace.http.fields import Flag, Record, Text
 from millrace.http.request import ApiRequest
 from millrace.http.response import HttpResponse
 from millrace.http.routes import Route, RouteReply
-from millrace.http.schemas import MESSAGE_ID, PAGE, REQUEST_KEY, JsonObject, flag, list_of, record, text
+from millrace.http.schemas import MESSAGE_ID, PAGE, REQUEST_KEY, JsonObject, list_of, record, text
 from millrace.model.admin_jobs import KEEP_SECONDS, AdminJob, AdminJobKind, job_id
 from millrace.model.erasures import EraseBy, Selection, read_selection
 from millrace.model.errors import InvalidField
@@ -117,7 +117,7 @@ def _changed(service: AdminService, _request: ApiRequest, job: AdminJob) -> Http
 def show_erasure(job: AdminJob) -> JsonObject:
     selection = read_selection(job.selects)
     selects = {selection.by.value: selection.value or True, **({"queue": selection.queue} if selection.queue else {})}
-    return {**show_job(job), "selects": selects, "dry_run": job.dry_run, "remains": list(REMAINS)}
+    return {**show_job(job), "selects": selects, "remains": list(REMAINS)}
 
 
 def told(asked: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -145,7 +145,6 @@ _ERASURE = record(
     {
         **JOB_MEMBERS,
         "selects": {"type": "object", "description": "What it is about; once it is done, by a hash."},
-        "dry_run": flag("It only counts."),
         "remains": list_of(text("What an erasure does not reach, and how long it stays.")),
     },
 )

@@ -9,7 +9,7 @@ from millrace.admin.audit import LAST_TIME
 from millrace.admin.service import AdminService
 from millrace.http.fields import Flag, Kind, Schema, Text, Time, rfc3339
 from millrace.http.request import ApiRequest
-from millrace.http.schemas import JsonObject, flag, list_of, number, record, text, time, words
+from millrace.http.schemas import JsonObject, list_of, number, record, text, time, words
 from millrace.model.admin_jobs import AdminJob, AdminJobKind
 from millrace.model.errors import InvalidField
 from millrace.model.replay_windows import ReplayOf, ReplayWindow, read_found, read_window
@@ -73,7 +73,6 @@ def show_window(job: AdminJob) -> JsonObject:
         "to": window.to,
         "received_from": rfc3339(window.received_from),
         "received_before": rfc3339(min(window.received_before, job.created_at)),
-        "dry_run": job.dry_run,
         "statuses": dict(found.statuses),
         "read_units": round(found.units),
         "samples": [
@@ -92,7 +91,6 @@ WINDOW: Schema = record(
         "to": text(),
         "received_from": time(null=True),
         "received_before": time(),
-        "dry_run": flag("It only counts: `done` is how many would be replayed."),
         "statuses": {
             "type": "object",
             "additionalProperties": {"type": "integer"},

@@ -13,8 +13,8 @@ from millrace.cli.moments import moment
 from millrace.cli.printing import print_facts, print_json, print_table
 
 LISTED = ("job_id", "state", "of", "to", "dry_run", "done", "skipped", "failed", "created_by", "created_at")
-SHOWN = ("job_id", "state", "done", "skipped", "failed", "failures", "note")
-OF_WINDOW = ("of", "to", "received_from", "received_before", "dry_run", "read_units")
+SHOWN = ("job_id", "state", "dry_run", "done", "skipped", "failed", "failures", "note")
+OF_WINDOW = ("of", "to", "received_from", "received_before", "read_units")
 
 
 @click.command("replay")
