@@ -110,7 +110,7 @@ PLAIN = (
     _hmac("checkr", "x-checkr-signature", "docs.checkr.com/#section/Webhooks", id_field="id"),
     _hmac("circleci", "circleci-signature", "circleci.com/docs/webhooks/", "v1=", layout=Layout.COMMAS, id_field="id", told=_told("2xx", "circleci.com/docs/guides/integration/outbound-webhooks/", within_seconds=10, redelivers=True)),
     _hmac("clickup", "x-signature", "developer.clickup.com/docs/webhooksignature"),
-    _hmac("coinbase_commerce", "x-cc-webhook-signature", "docs.cdp.coinbase.com/commerce/docs/webhooks-security", id_field="event.id"),
+    _hmac("coinbase_commerce", "x-cc-webhook-signature", "docs.cdp.coinbase.com/commerce/docs/webhooks-security", id_field="event.id", told=_told("200", "docs.cdp.coinbase.com/commerce/api-arcitecture/webhooks-overview", over_seconds=3 * _DAY)),
     _hmac("discourse", "x-discourse-event-signature", "meta.discourse.org/t/configure-webhooks-that-trigger-on-discourse-events/49045", "sha256=", keep="x-discourse-event x-discourse-event-type x-discourse-event-id x-discourse-instance", told=_told("2xx", "github.com/discourse/discourse/blob/main/app/jobs/regular/emit_web_hook_event.rb", within_seconds=20, retries=0)),
     _hmac("dropbox", "x-dropbox-signature", "www.dropbox.com/developers/reference/webhooks", challenge=ChallengeKind.ECHO, told=_told("", within_seconds=10)),
     _hmac("dwolla", "x-request-signature-sha-256", "developers.dwolla.com/docs/working-with-webhooks", id_field="id"),
@@ -139,7 +139,7 @@ PLAIN = (
     _hmac("vercel", "x-vercel-signature", "vercel.com/docs/webhooks/webhooks-api", algorithm="sha1", id_field="id"),
     _hmac("viber", "x-viber-content-signature", "developers.viber.com/docs/api/rest-bot-api/"),
     # The body in base64.
-    _base64("aftership", "aftership-hmac-sha256", "www.aftership.com/docs/tracking/webhook/webhook-overview"),
+    _base64("aftership", "aftership-hmac-sha256", "www.aftership.com/docs/tracking/webhook/webhook-overview", told=_told("2xx", redelivers=True)),
     _base64("docusign", "x-docusign-signature-1", "developers.docusign.com/platform/webhooks/connect/hmac/", layout=Layout.NUMBERED),
     _base64("fastspring", "x-fs-signature", "developer.fastspring.com/docs/webhooks-overview"),
     _base64("help_scout", "x-helpscout-signature", "developer.helpscout.com/webhooks/", algorithm="sha1", keep="x-helpscout-event"),
@@ -183,7 +183,7 @@ PLAIN = (
     _standard("openai", "webhook", "platform.openai.com/docs/guides/webhooks", told=_told("2xx", over_seconds=72 * _HOUR, restamps=True)),
     _standard("render", "webhook", "render.com/docs/webhooks"),
     _standard("replicate", "webhook", "replicate.com/docs/topics/webhooks/verify-webhook", told=_told("2xx", "replicate.com/docs/topics/webhooks/receive-webhook", over_seconds=60, restamps=True)),
-    _standard("resend", "svix", "resend.com/docs/dashboard/webhooks/verify-webhooks-requests", told=_told("", "resend.com/docs/webhooks/retries-and-replays", retries=7, over_seconds=_SVIX_SECONDS, restamps=True)),
+    _standard("resend", "svix", "resend.com/docs/dashboard/webhooks/verify-webhooks-requests", told=_told("200", "resend.com/docs/webhooks/create-webhook", "resend.com/docs/webhooks/retries-and-replays", retries=7, over_seconds=_SVIX_SECONDS, restamps=True)),
     # The secret itself.
     _token("azure_event_grid", "token", "learn.microsoft.com/azure/event-grid/end-point-validation-event-grid-events-schema", place=SignaturePlace.QUERY, challenge=ChallengeKind.EVENT_GRID, told=_told("200 201 202 203 204", "learn.microsoft.com/azure/event-grid/delivery-and-retry", within_seconds=30, over_seconds=_DAY)),
     _token("microsoft_graph", "value.*.clientState", "learn.microsoft.com/graph/change-notifications-delivery-webhooks", place=SignaturePlace.BODY, challenge=ChallengeKind.GRAPH, told=_told("2xx", within_seconds=10, over_seconds=4 * _HOUR)),
