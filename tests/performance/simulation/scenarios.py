@@ -26,7 +26,7 @@ from millrace.stores.dynamodb.counters import queue_state_key
 from millrace.stores.dynamodb.dead_letters import PARTS
 from millrace.stores.dynamodb.retrying_client import RetryingClient
 from millrace.stores.dynamodb.store import DynamoStore
-from millrace.stores.interface import Applied
+from millrace.stores.interface import Applied, Unknown
 from millrace.stores.memory.queue import MemoryBlobs
 from millrace.worker.context import RunContext
 from millrace.worker.runners import Together
@@ -64,6 +64,7 @@ class Scenario:
     keys: int = 0
     run_ms: float = 5.0  #: how long a handler takes
     together: int = 1  #: messages of one call of the handler
+    keeps: bool = True  #: its handler gives a result
     kill_worker_at_s: float | None = None
     seed: int = 1
 
@@ -85,7 +86,7 @@ class Figures:
     hottest: float  #: write units of the busiest partition in its busiest second
     throttled: int
     recovery_ms: float | None  #: from the kill of a worker until all that it held was started again
-    done_meanwhile_per_s: float  #: while they were sent
+    done_meanwhile_per_s: float  #: while they were sent, but for the first second
     counter_writes: float  #: of the queue's counter in its busiest second, but for the first, in which rates are learnt
 
     @property
@@ -101,7 +102,7 @@ class CountingStore(DynamoStore):
 
     def claim_entries(self, claimed: Any, now: int) -> Any:
         found = super().claim_entries(claimed, now)
-        CountingStore.claim_writes += len(claimed)
+        CountingStore.claim_writes += sum(not isinstance(one, Unknown) for one in found)  # throttled ones wrote nothing
         CountingStore.claim_wins += sum(isinstance(one, Applied) for one in found)
         return found
 
@@ -130,16 +131,16 @@ class World:
         store = CountingStore(client, TABLES, clock=self.time.clock, calls=calls)
         return Runtime(store, self.blobs, clock=self.time.clock, entropy=rng.randbytes, chance=rng.random)
 
-    def handler(self, run_ms: float) -> Callable[[RunContext], int]:
+    def handler(self, run_ms: float, *, keeps: bool = True) -> Callable[[RunContext], int | None]:
         """A handler that takes its time, notes when it started and ended, and gives a result."""
 
-        def handle(context: RunContext) -> int:
+        def handle(context: RunContext) -> int | None:
             self.started_at.setdefault(context.message_id, []).append(self.time.now)
             if context.body.startswith(POISON):
                 raise ValueError("this message always fails")
             self.time.sleep_ms(SLOW_MS if context.body == SLOW else run_ms)
             self.done_at[context.message_id] = self.time.now
-            return 1
+            return 1 if keeps else None
 
         return handle
 
@@ -203,7 +204,8 @@ def work(one: World, spec: QueueSpec, scenario: Scenario) -> None:
         together = Together(BatchSettings(scenario.together), one.batch_handler(scenario.run_ms))
     while True:
         with suppress(StoreUnavailable):  # a process logs it and looks again
-            Worker(queue, one.handler(scenario.run_ms), settings=settings, together=together).run()
+            handler = one.handler(scenario.run_ms, keeps=scenario.keeps)
+            Worker(queue, handler, settings=settings, together=together).run()
         one.time.sleep_ms(IDLE_MS)
 
 
@@ -261,10 +263,16 @@ def _figures(one: World, scenario: Scenario, held: dict[str, float]) -> Figures:
         hottest=bill.hottest()[1],
         throttled=sum(bill.throttled.values()),
         recovery_ms=max(again) if again else None,
-        done_meanwhile_per_s=sum(at <= NOON + scenario.seconds * 1000 for at in one.done_at.values())
-        / scenario.seconds,
+        done_meanwhile_per_s=_done_meanwhile_per_s(one, scenario.seconds),
         counter_writes=max((writes for second, writes in counted.items() if second > NOON // 1000), default=0),
     )
+
+
+def _done_meanwhile_per_s(one: World, seconds: float) -> float:
+    """From a standing start the first second is short of what was under way at its end."""
+    first = min(1.0, seconds / 2)
+    begin, end = NOON + first * 1000, NOON + seconds * 1000
+    return sum(begin < at <= end for at in one.done_at.values()) / (seconds - first)
 
 
 def ceiling(scenario: Scenario, backlog: int = 4_000) -> Figures:

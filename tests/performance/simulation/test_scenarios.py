@@ -41,10 +41,13 @@ def test_a_backlog_drains_as_fast_as_its_partition_lets_it() -> None:
     assert figures.claim_writes_a_win == 1.0
 
 
-def test_ten_workers_share_a_backlog_instead_of_racing_for_its_head() -> None:
-    alone, together = ceiling(Scenario("1 worker"), 3_000), ceiling(Scenario("10 workers", workers=10), 3_000)
-    assert together.claim_writes_a_win < 1.16, "1.95 where all try for the head"
-    assert together.done_per_s > 0.9 * alone.done_per_s
+@pytest.mark.parametrize("seed", [1, 2])
+def test_ten_workers_share_a_backlog_instead_of_racing_for_its_head(seed: int) -> None:
+    """Half of what `make simulate` has: losses, which come at the beginning, weigh twice."""
+    alone = Scenario("1 worker", keeps=False, seed=seed)
+    together = ceiling(replace(alone, workers=10), 1_500)
+    assert together.claim_writes_a_win < 1.3, "1.15 of 3,000; 1.95 where all try for the head"
+    assert together.done_per_s > ceiling(alone, 1_500).done_per_s, "0.83 and 0.72 where throttled claims hold up others"
 
 
 def test_ten_workers_at_a_steady_load_leave_each_message_to_one_of_them() -> None:
@@ -68,24 +71,26 @@ def test_a_fifo_queue_whose_handler_takes_batches_ends_several_at_once() -> None
     assert figures.throttled == 0, "with transactions of 25 some are, and billed again"
 
 
-def test_a_queue_of_25_shards_takes_5_000_messages_a_second() -> None:
-    """A quarter of the 20,000 of `make simulate`, shard by shard the same."""
-    scenario = Scenario("s", rate=5_000, seconds=2, batch=25, senders=25, workers=20, concurrency=20, shards=25)
+def test_a_queue_of_6_shards_takes_1_200_messages_a_second() -> None:
+    """A sixteenth of the 20,000 of `make simulate`, shard by shard the same; what its counter is written for too."""
+    scenario = Scenario("s", rate=1_260, seconds=2, batch=25, senders=6, workers=5, concurrency=20, shards=6)
     figures = run(scenario)
-    assert figures.accepted_per_s >= 5_000
+    assert figures.accepted_per_s >= 1_200
+    assert figures.done_meanwhile_per_s >= 1_200
     assert figures.throttled == 0
     assert figures.p50_ms < 300, "workers keep up"
-    assert figures.counter_writes <= 100, "413 where blocks and endings do not grow with the rate"
+    assert figures.counter_writes <= 80, "106 where blocks and endings do not grow with the rate"
 
 
-def test_a_queue_by_key_of_8_shards_takes_1_250_messages_a_second() -> None:
-    """A quarter of the 5,000 of `make simulate`, shard by shard the same."""
-    keyed = Scenario("k", rate=1_400, seconds=2, batch=5, senders=25, workers=16, shards=8, keys=5_000)
+def test_a_queue_by_key_of_2_shards_takes_310_messages_a_second() -> None:
+    """A sixteenth of the 5,000 of `make simulate`, shard by shard the same."""
+    keyed = Scenario("k", rate=350, seconds=2, batch=5, senders=6, workers=4, shards=2, keys=1_250)
     figures = run(replace(keyed, ordering=Ordering.PER_KEY))
-    assert figures.accepted_per_s >= 1_250
+    assert figures.accepted_per_s >= 310
+    assert figures.done_meanwhile_per_s >= 310
     assert figures.throttled == 0
     assert figures.p50_ms < 300
-    assert figures.counter_writes <= 100, "149 where blocks and endings do not grow with the rate"
+    assert figures.counter_writes <= 45, "62 where blocks and endings do not grow with the rate"
 
 
 def test_an_outage_that_kills_500_a_second_is_not_throttled() -> None:

@@ -8,7 +8,9 @@ import pytest
 
 from millrace.model.errors import StoreUnavailable
 from millrace.stores.dynamodb.client import Declined, NeverSent, NoAnswer
+from millrace.stores.dynamodb.conditions import holds_token
 from millrace.stores.dynamodb.retrying_client import ConditionFailed, RetryingClient
+from millrace.stores.dynamodb.writes import delete
 
 
 class Scripted:
@@ -54,3 +56,31 @@ def test_condition_that_fails_after_silence_says_so() -> None:
         _calls(NoAnswer("x"), _declined("ConditionalCheckFailedException")).send("put_item")
     assert caught.value.after_no_answer
     assert caught.value.item == {"a": {"N": "1"}}
+
+
+class ThrottledBatches:
+    """A client that lets `through` statements of each request through, and time pass only in waits."""
+
+    def __init__(self, through: int) -> None:
+        self._through = through
+        self.now = 0.0
+
+    def batch_execute_statement(self, Statements: list[Any]) -> Any:  # noqa: N803 (DynamoDB's name)
+        passed, self._through = self._through, 0
+        busy = {"Error": {"Code": "ThrottlingError"}}
+        return {"Responses": [{} if number < passed else busy for number in range(len(Statements))]}
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(("through", "patience_s", "waited"), [(2, 0.25, 0.25), (2, None, 8.0), (0, 0.25, 8.0)])
+def test_who_got_through_waits_for_the_throttled_no_longer_than_it_is_patient(
+    through: int, patience_s: float | None, waited: float
+) -> None:
+    client = ThrottledBatches(through)
+    calls = RetryingClient(client, monotonic=lambda: client.now, sleep=client.sleep, chance=lambda: 0.5)  # type: ignore[arg-type]
+    writes = [delete("t", {"pk": {"S": "p"}, "sk": {"S": f"{n}"}}, holds_token("t")) for n in range(4)]
+    answers = calls.batch(writes, patience_s=patience_s)
+    assert [answer.code for answer in answers] == [""] * through + ["StoreUnavailable"] * (4 - through)
+    assert waited / 2 <= client.now <= waited

@@ -41,6 +41,8 @@ from millrace.stores.interface import APPLIED, Refused, Unknown, WriteResult
 
 #: A partition that does not answer within this is left for the next poll: others are waiting to be read.
 LANE_DEADLINE_S = 1.0
+#: Claims that are throttled hold up those of their batch that were won no longer than this: the next poll has them.
+CLAIM_PATIENCE_S = 0.25
 
 
 class Entries:
@@ -90,7 +92,8 @@ class Entries:
             free = claim_over(now)
             sets = claim_attributes(entry)
             writes.append(update(self._names.queue, place_key(entry.place), as_seen & free, sets=sets))
-        return write_all(self._calls, list(zip(claimed, writes, strict=True)), entry_of, _has_token)
+        pairs = list(zip(claimed, writes, strict=True))
+        return write_all(self._calls, pairs, entry_of, _has_token, CLAIM_PATIENCE_S)
 
     # -- finish --
     def end_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:

@@ -230,18 +230,19 @@ class RetryingClient:
             if not self._wait(failures, deadline):
                 raise StoreUnavailable("DynamoDB kept leaving items unread: the table is short of capacity.")
 
-    def batch(self, writes: Sequence[Write]) -> list[WriteAnswer]:
+    def batch(self, writes: Sequence[Write], *, patience_s: float | None = None) -> list[WriteAnswer]:
         """Individually conditional PartiQL writes, up to 25 in a request: an answer for each, whatever happens.
 
-        Answers that mean "not now" are asked again, only those, until the request's deadline; `StoreUnavailable`
-        stands as the code of what never got through.
+        Answers that mean "not now" are asked again, only those, until the request's deadline, or where others of
+        the request got through for no longer than `patience_s`; `StoreUnavailable` stands as the code of what never
+        got through.
         """
         answers: list[WriteAnswer] = []
         for chunk in _chunks(writes):
-            answers += self._chunk([write.statement() for write in chunk])
+            answers += self._chunk([write.statement() for write in chunk], patience_s)
         return answers
 
-    def _chunk(self, statements: Sequence[dict[str, Any]]) -> list[WriteAnswer]:
+    def _chunk(self, statements: Sequence[dict[str, Any]], patience_s: float | None) -> list[WriteAnswer]:
         answers = [WriteAnswer("StoreUnavailable")] * len(statements)
         open_ = list(range(len(statements)))
         unsure: set[int] = set()
@@ -274,6 +275,8 @@ class RetryingClient:
             except unanswered():
                 unsure.update(open_)
             failures += 1
+            if patience_s is not None and len(open_) < len(statements):
+                deadline, patience_s = min(deadline, self._deadline(patience_s)), None
             if open_ and not self._wait(failures, deadline):
                 break
         return answers

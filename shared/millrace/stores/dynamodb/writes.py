@@ -122,11 +122,15 @@ def update(
 
 
 def write_all(
-    calls: RetryingClient, wanted: Sequence[tuple[T, Write]], read: Callable[[Item], T], is_own: IsOwn[T]
+    calls: RetryingClient,
+    wanted: Sequence[tuple[T, Write]],
+    read: Callable[[Item], T],
+    is_own: IsOwn[T],
+    patience_s: float | None = None,
 ) -> list[WriteResult[T]]:
     """Write each by itself; what came of each, with what is stored where it was refused."""
     writes = [write for _, write in wanted]
-    answers = [_write_one(calls, writes[0])] if len(writes) == 1 else _write_batch(calls, writes)
+    answers = [_write_one(calls, writes[0])] if len(writes) == 1 else _write_batch(calls, writes, patience_s)
     return [_result(answer, noun, read, is_own) for answer, (noun, _) in zip(answers, wanted, strict=True)]
 
 
@@ -140,9 +144,9 @@ def _write_one(calls: RetryingClient, write: Write) -> WriteAnswer:
     return WriteAnswer()
 
 
-def _write_batch(calls: RetryingClient, writes: Sequence[Write]) -> list[WriteAnswer]:
+def _write_batch(calls: RetryingClient, writes: Sequence[Write], patience_s: float | None) -> list[WriteAnswer]:
     """Answers as plain requests give them: a batch keeps silent about two things."""
-    answers = calls.batch(writes)
+    answers = calls.batch(writes, patience_s=patience_s)
     for number, (answer, write) in enumerate(zip(answers, writes, strict=True)):
         nothing_deleted = write.operation == "delete_item" and not answer.code and answer.item is None
         if nothing_deleted and not (write.condition is not None and write.condition.absent_too):
