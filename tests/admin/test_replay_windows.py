@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from millrace.admin.service import AdminService
+from millrace.definitions import Definitions
 from millrace.engine.claim import claim
 from millrace.engine.enqueue import enqueue
 from millrace.engine.finish import ack
@@ -18,6 +19,7 @@ from millrace.stores.memory.admin import MemoryAdminJobs, MemoryAuditLog
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
 from tests.admin.calling import DEFINITIONS, Caller, bury
 from tests.conftest import NOON, Clock
+from tests.pull.calling import defined
 
 PATH = "/admin/queues/Jobs/jobs"
 WINDOW = {"received_from": rfc3339(NOON), "received_before": rfc3339(NOON + 60_000)}
@@ -88,6 +90,20 @@ def test_a_token_replays_to_no_queue_that_it_does_not_reach(call: Caller) -> Non
     del call.principal["queues"]
     got = call("POST", PATH, {**DONE, "to": "Nowhere"})
     assert (got.status, got.json["code"]) == (404, "unknown_queue")
+
+
+def test_what_is_encrypted_goes_to_no_queue_that_keeps_it_in_plain(service: AdminService, call: Caller) -> None:
+    service.definitions = Definitions(
+        {
+            "queues": {"Jobs": defined("Jobs", encrypt="alias/shop"), "Plain": defined("Plain"),
+                       "Other": defined("Other", encrypt="alias/other")},
+            "webhooks": {}, "schedules": {}, "tenants": {},
+        }
+    )  # fmt: skip
+    got = call("POST", PATH, {**DONE, "to": "Plain"})
+    assert (got.status, got.json["field"]) == (400, "to")
+    assert [call("POST", PATH, {**DONE, "to": name}).status for name in ("Jobs", "Other")] == [202, 202]
+    assert call("POST", "/admin/queues/Plain/jobs", {**DONE, "to": "Jobs"}).status == 202
 
 
 def test_a_dry_run_tells_what_a_run_then_does(call: Caller, service: AdminService, ids: list[str]) -> None:

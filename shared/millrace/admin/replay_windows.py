@@ -40,6 +40,8 @@ def asked_window(service: AdminService, request: ApiRequest) -> ReplayWindow | N
     of, name = ReplayOf(asked.get("of", ReplayOf.DEAD)), asked.get("to", request.path["queue"])
     request.principal.require_queue(name)
     target = service.queue(request.tenant, name)
+    if service.queue_of(request).spec.encrypt and not target.spec.encrypt:
+        raise InvalidField("to", f"{name!r} would keep in plain what is encrypted", "a queue that encrypts too")
     begins, ends = (
         max(0, asked.get("received_from", 0)),
         max(0, min(asked.get("received_before", LAST_TIME), LAST_TIME)),
