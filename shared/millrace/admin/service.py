@@ -124,7 +124,7 @@ class AdminService(ApiService):
         turn_ms = max(MIN_TURN_MS, min(MAX_TURN_MS, share)) + MARGIN_MS
         ran: dict[str, AdminJob] = {}
         while waiting and left_ms() > MARGIN_MS:
-            turn = self._turn(waiting.popleft(), left_ms, self.runtime.clock() + turn_ms)
+            turn = self._take_turn(waiting.popleft(), left_ms, self.runtime.clock() + turn_ms)
             if turn is None:
                 continue
             ran[turn.job.id] = turn.job
@@ -132,7 +132,7 @@ class AdminService(ApiService):
                 waiting.append(turn.job)
         return list(ran.values())
 
-    def _turn(self, job: AdminJob, left_ms: Callable[[], int], until: int) -> Slice | None:
+    def _take_turn(self, job: AdminJob, left_ms: Callable[[], int], until: int) -> Slice | None:
         """One slice of a job; None where it could not go on, whatever the reason: that is no other job's."""
         try:
             return self.run_job(job, lambda: min(left_ms(), until - self.runtime.clock()))
