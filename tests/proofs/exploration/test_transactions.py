@@ -43,6 +43,7 @@ def test_a_broken_guard_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) ->
     def hunt() -> None:
         for seed in range(0, 2_000, 100):
             sample(scenario, Bounds(preemptions=8, crashes=0, losses=0), range(seed, seed + 100))
+            sample(scenario, Bounds(preemptions=8, crashes=0, losses=2), range(seed, seed + 100))
             sample(scenario, Bounds(preemptions=8, crashes=1, losses=2), range(seed, seed + 100))
 
     with pytest.raises(Violation):
