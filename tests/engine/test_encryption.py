@@ -161,6 +161,16 @@ def test_what_tells_how_to_read_a_body_cannot_be_changed(memory_bench: Bench, ch
                 queue.runtime.bodies.read(replace(held.message, body=body))
 
 
+def test_packed_bytes_are_not_taken_for_a_body_that_came_so(memory_bench: Bench) -> None:
+    """With its size and packing changed together it would be whole, and another body than was sent."""
+    queue = queue_of(memory_bench)
+    enqueue(queue, Draft(PACKED))
+    (held,) = claim(queue, owner="w").claims
+    body = replace(held.message.body, packing="", size=len(zlib.compress(PACKED, PACK_LEVEL)))
+    with pytest.raises(BodyLost, match="is not the body"):
+        queue.runtime.bodies.read(replace(held.message, body=body))
+
+
 # -- without the key --------------------------------------------------------------------------------------------
 
 

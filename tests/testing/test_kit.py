@@ -22,6 +22,12 @@ SHOP = """app Shop {
     map_to: command Order.Ship { number: number }
     map_to: queue Labels { text: string(number) }
   }
+  queue Vault {
+    message_type { number: int }
+    fed_by: api
+    encrypt: "alias/shop-{tenant}"
+    map_to: command Order.Ship { number: number }
+  }
   queue Labels { message_type { text: string }  map_to: command Label.Print { text: text } }
   queue Audits { message_type { line: string }  fed_by: api  map_to: command Audit.Write { line: line } }
   queue Visits {
@@ -125,6 +131,25 @@ def test_a_command_can_be_replaced_for_one_test(shop: AppUnderTest) -> None:
         shop.replace_command("Order.Fly", lambda given: None)
 
 
+def test_an_encrypted_queue_runs_and_waits_while_its_key_is_disabled(shop: AppUnderTest) -> None:
+    first = shop.enqueue("Vault", {"number": 7})
+    shop.drain()
+    assert shop.result(first) == {"shipped": 7}
+    second = shop.enqueue("Vault", {"number": 8})
+    shop.advance(300)
+    shop.keys.disable("alias/shop-default")
+    shop.drain()
+    shop.assert_status(second, "scheduled")
+    shop.keys.enable("alias/shop-default")
+    shop.drain_to_the_end()
+    assert shop.result(second) == {"shipped": 8}
+    third = shop.enqueue("Vault", {"number": 9})
+    shop.advance(300)
+    shop.keys.delete("alias/shop-default")
+    shop.drain()
+    shop.assert_status(third, "dead")
+
+
 def test_an_unknown_message_and_a_missing_command_are_said(shop: AppUnderTest) -> None:
     with pytest.raises(AssertionError, match="No queue knows"):
         shop.message("nope")
@@ -133,6 +158,7 @@ def test_an_unknown_message_and_a_missing_command_are_said(shop: AppUnderTest) -
         .replace("queue Orders", "queue Other")
         .replace("queue Labels {", "queue Labels2 {")
         .replace("queue Audits", "queue Audits2")
+        .replace("queue Vault", "queue Vault2")
         .replace("queue Visits", "queue Visits2")
         .replace("webhook ", "webhook More")
         .replace("queue: Visits ", "queue: Visits2 ")

@@ -63,12 +63,13 @@ export function messageView(main, queue, id) {
           ["Correlation id", link(`#/search/${encodeURIComponent(found.correlation_id)}`, found.correlation_id, { class: "mono" })],
           ["Origin", found.origin && link(to.message(queue, found.origin), short(found.origin), { class: "mono" })],
           ["Idempotency key", found.idempotency_key && h("span", { class: "mono" }, found.idempotency_key)],
-          ["Source", found.source], ["Content type", found.content_type], ["Size", bytes(found.size)],
+          ["Source", found.source], ["Content type", found.content_type], ["Size", bytes(found.size)], ["Stored", found.encrypted && "encrypted, under the queue's own key"],
           ["Priority", entry && count(entry.priority)], ["Key", (entry ?? deadLetter)?.key], ["Project", (entry ?? deadLetter)?.project],
           ["Labels", (entry ?? deadLetter)?.labels.join(", ")], ["Attempts", (entry ?? deadLetter) && count((entry ?? deadLetter).attempts)],
           ["Held by", entry?.owner && `${entry.owner} (claim v${entry.version})`], ["Lease until", entry?.lease_until && time(entry.lease_until)],
           ["Expires", entry?.expires_at && time(entry.expires_at)],
         ]), Object.keys(found.headers).length > 0 && h("details", {}, h("summary", {}, "Headers kept"), facts(Object.entries(found.headers).map(([k, v]) => [k, h("span", { class: "mono" }, v)]))))),
+      found.result_omitted && h("section", { class: "card pad" }, h("h2", {}, "Result"), h("p", { class: "muted" }, "There is one, and its key cannot be used now.")),
       found.result !== undefined && h("section", { class: "card pad" }, h("h2", {}, "Result"), h("pre", { class: "code", tabindex: "0" }, JSON.stringify(found.result, null, 2))),
       body);
     if (!asked) { asked = true; readBody(found); }

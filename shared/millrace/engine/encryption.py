@@ -31,9 +31,9 @@ class Encryption:
         return content.decrypt(self._data_keys.to_decrypt(content, belonging), belonging)
 
     def encrypt_body(self, key: str, body: Body, tenant: str, queue: str, message_id: str, nonce: str) -> Body:
-        """A body, packed already, as it is stored. It carries no digest, which would tell what is in it."""
+        """A body, packed already, as it is stored. Packed alone it has no digest, which would tell what is in it."""
         belonging = Belonging("body", tenant, queue, message_id, nonce, _form(body))
-        return replace(body, data=self.encrypt(key, body.data, belonging), digest=b"", encrypted=True)
+        return replace(body, data=self.encrypt(key, body.data, belonging), encrypted=True)
 
     def decrypt_body(self, stored: bytes, message: Message) -> bytes:
         """A body as it was packed, from its item or its blob."""
