@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from random import Random
 
 import pyarrow as pa
@@ -61,9 +62,8 @@ class Job:
         list(look_up(look, shape_batches(self.shape, [rows_of(bodies)])))
 
     def replay(self, run: str) -> None:
-        replay = Replay(
-            self.connection, self.shape.definitions, "Jobs", self.shape.tenant, run, DeadLetterFilter(), system_clock()
-        )
+        of, name = self.shape, self.shape.queue
+        replay = Replay(self.connection, of.definitions, name, of.tenant, run, DeadLetterFilter(), system_clock())
         spans = pa.RecordBatch.from_pylist([{"after": "0", "upto": "9"}])
         self.write(run, dead_letter_rows(replay, read_dead_letters(replay, [spans])), replays=True)
 
@@ -139,6 +139,7 @@ def test_role_allows_what_the_job_does_and_nothing_else(
         )
         == 30
     )
+    _replay_what_is_encrypted(connection, definitions, tenant, cloud)
     job.line.runtime.clock = lambda: system_clock() + 8 * 86_400_000
     job.enqueue("late", ["done 0"])  # its window is over: it is taken anew
     job.line.runtime.clock = system_clock
@@ -164,3 +165,17 @@ def named(need: Need) -> Need:
     if "log-group:/aws-glue/" in need.resource:
         return Need(need.action, "logs")
     return Need(need.action, need.resource.replace("arn:AWS::Partition}:s3:::BulkBucket}", "BulkBucket"))
+
+
+def _replay_what_is_encrypted(connection: TableConnection, definitions: bytes, tenant: str, cloud: Cloud) -> None:
+    """By a process that has encrypted nothing itself: it asks KMS for each key once."""
+    first = Job(connection, definitions, tenant, "Secret")
+    first.enqueue("secret", ["dead"])
+    assert {need.action for need in cloud.needs if need.resource == "EncryptionKeys"} == {"kms:GenerateDataKey"}
+    with pytest.MonkeyPatch.context() as quiet:
+        quiet.setattr(cloud, "_note", lambda *_: None)
+        (held,) = claim(first.queue(), owner="w", lease_ms=60_000).claims
+        reject(first.queue(), held.entry, held.message, RunFailure("Broken", "broken"))
+    another = Job(replace(connection, deadline_s=19.0), definitions, tenant, "Secret")
+    another.replay("secret again")
+    another.line.client.close()
