@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 
 import pytest
 
 from millrace.engine.claim import claim
+from millrace.engine.credits import Credits
 from millrace.engine.enqueue import Receipt, enqueue, enqueue_all
 from millrace.engine.finish import ack
 from millrace.engine.queue import Queue
@@ -201,6 +203,26 @@ def test_blocks_grow_with_what_all_processes_take_together(memory_bench: Bench) 
     later = [at for at in writes if at >= began + 2_000]
     assert len(later) <= 2 * 50
     assert len(writes) < 0.04 * 200 * 400
+
+
+def test_processes_that_began_together_do_not_come_back_together(memory_bench: Bench) -> None:
+    """100 processes in step, with 200 messages a second each."""
+    seconds: Counter[int] = Counter()
+    take_credits, began = memory_bench.store.take_credits, memory_bench.clock()
+    rng = random.Random(7)
+
+    def counting(tenant: str, queue: str, take: CreditRequest) -> QueueState | Full:
+        seconds[(memory_bench.clock() - began) // 1_000] += 1
+        return take_credits(tenant, queue, take)
+
+    memory_bench.store.take_credits = counting  # type: ignore[method-assign]
+    processes = [Credits(memory_bench.store, memory_bench.clock, rng.random) for _ in range(100)]
+    spec = memory_bench.queue(retention=Retention(max_depth=1_000_000)).spec
+    for _ in range(60):  # six seconds
+        for process in processes:
+            assert process.admit(memory_bench.tenant, spec, 20).count == 20
+        memory_bench.clock.forward(100)
+    assert max(count for second, count in seconds.items() if second > 0) <= 60
 
 
 def test_blocks_of_a_busy_queue_leave_room_for_everybody(memory_bench: Bench) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from dataclasses import field, replace
 
-from millrace.model.clock import MINUTE, Clock
+from millrace.model.clock import MINUTE, Chance, Clock
 from millrace.model.queue_spec import QueueSpec
 from millrace.model.queue_state import GRANT_MINUTES, CounterDelta, CreditRequest, QueueState
 from millrace.model.values import dataclass
@@ -58,9 +58,10 @@ class Admission:
 class Credits:
     """This process's credits for every queue. Safe to share between threads."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, chance: Chance) -> None:
         self._store = store
         self._clock = clock
+        self._chance = chance
         self._caches: dict[tuple[str, str], CreditCache] = {}
         self._lock = threading.Lock()
 
@@ -146,5 +147,6 @@ class Credits:
         elapsed = now - cache.taken_at
         cache.block = min(cache.block * 2, MAX_BLOCK) if elapsed < SUSTAINED_MS else 1
         room = max_depth - cache.state.depth if cache.state else 0
-        share = int(cache.rate / COUNTER_WRITES) if elapsed < RATE_HOLDS_MS else 0
+        # Half of it or more, by chance: those who began together would otherwise come back together.
+        share = int(cache.rate / COUNTER_WRITES * (0.5 + self._chance())) if elapsed < RATE_HOLDS_MS else 0
         return max(min(cache.block, room // 16), min(share, room // 256))

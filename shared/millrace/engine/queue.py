@@ -57,7 +57,7 @@ class Runtime:
         self.chance = chance
         self.history = history  #: None where nobody records what happens to messages
         self.orders = Orders(clock, entropy)
-        self.credits = Credits(store, clock)
+        self.credits = Credits(store, clock, chance)
         self.pending_counters = PendingCounters()
 
     def queue(self, tenant: str, spec: QueueSpec) -> Queue:
