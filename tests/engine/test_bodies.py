@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from millrace.engine.bodies import wait_to_read
 from millrace.engine.claim import body_of, claim
 from millrace.engine.enqueue import LOOK_FROM, enqueue, enqueue_all
 from millrace.engine.finish import ack
@@ -151,3 +152,8 @@ def test_a_look_that_gets_no_answer_accepts_nothing(
     assert not enqueue(queue.runtime.queue("t", spec), Draft(LARGE, idempotency_key="k")).duplicate, (
         "its credit is back"
     )
+
+
+def test_a_message_that_cannot_be_read_waits_longer_each_time() -> None:
+    waits = [wait_to_read(deliveries) // 1000 for deliveries in (0, 1, 2, 3, 4, 5, 6, 90)]
+    assert waits == [5, 5, 10, 20, 40, 80, 80, 80]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from millrace.engine.data_keys import ASK_AGAIN_MS, KEPT, USE_MS, USES, DataKeys, wait_for_key
+from millrace.engine.data_keys import ASK_AGAIN_MS, KEPT, USE_MS, USES, DataKeys
 from millrace.model.encryption import Belonging, DataKey, EncryptedContent
 from millrace.model.errors import KeyLost, KeyUnavailable
 from millrace.stores.memory.keys import MemoryKeys
@@ -112,16 +112,3 @@ def test_a_key_that_is_slow_to_come_holds_up_no_other_and_is_asked_for_once(cloc
     for thread in waiting:
         thread.join(20)
     assert sorted(kms.calls) == [("generate", "alias/other"), ("generate", "alias/slow")]
-
-
-def test_a_message_without_its_key_waits_longer_each_time() -> None:
-    assert [wait_for_key(deliveries) // 1000 for deliveries in (0, 1, 2, 3, 4, 5, 6, 90)] == [
-        5,
-        5,
-        10,
-        20,
-        40,
-        80,
-        80,
-        80,
-    ]

@@ -182,16 +182,20 @@ def test_a_lost_body_is_a_dead_letter_and_the_others_are_handed_out(call: Caller
     assert (got.status, got.json["code"]) == (410, "body_lost")
 
 
-def test_a_store_that_does_not_answer_for_a_body_loses_nothing(
-    call: Caller, service: PullService, monkeypatch: pytest.MonkeyPatch
+def test_while_s3_is_silent_only_what_lies_there_waits_and_nothing_is_charged(
+    call: Caller, service: PullService, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call("POST", f"{JOBS}/messages/raw", content=random.Random(1).randbytes(100_000))
+    call.enqueue(1)
 
     def silent(_key: str) -> bytes:
         raise StoreUnavailable("SlowDown")
 
     with monkeypatch.context() as patch:
         patch.setattr(service.runtime.blobs, "get", silent)
-        assert call("POST", f"{JOBS}/dequeue", {}).status == 503
+        assert [held["body"] for held in call.dequeue(max=10)] == [1]
+        clock.forward(5_000)
+        assert call("POST", f"{JOBS}/dequeue", {}).status == 503, "there is nothing else to show"
+    clock.forward(10_000)
     (held,) = call.dequeue()
     assert held["attempt"] == 1

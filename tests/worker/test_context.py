@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+from unittest import mock
+
 import pytest
 
 from millrace.engine.dead_letters import list_dead_letters
-from millrace.model.errors import StaleClaim, StaleState
-from millrace.model.queue_spec import MAX_BODY_BYTES
+from millrace.engine.status import MessageStatus, status
+from millrace.model.errors import StaleClaim, StaleState, StoreUnavailable
+from millrace.model.queue_spec import MAX_BODY_BYTES, RetryPolicy
 from millrace.worker import RunContext
 from tests.conftest import Bench
 from tests.worker.conftest import ahead_of, drain, put
@@ -35,6 +39,23 @@ def test_a_body_larger_than_a_worker_reads_is_a_dead_letter_unread(memory_bench:
     (dead,) = list_dead_letters(queue).items
     assert (dead.reason.value, dead.attempts) == ("rejected", 1)
     assert "pull it by the API" in dead.error
+
+
+def test_while_s3_is_silent_only_what_lies_there_waits_and_nothing_is_charged(memory_bench: Bench) -> None:
+    queue = memory_bench.queue(delivery=RetryPolicy(max_attempts=2))
+    large = put(queue, Random(1).randbytes(100_000)).message_id
+    small = put(queue).message_id
+    silent = mock.patch.object(memory_bench.blobs, "get", side_effect=StoreUnavailable("SlowDown"))
+    with silent:
+        for _ in range(4):  # more often than it has attempts
+            drain(queue, lambda context: context.body)
+            memory_bench.clock.forward(100_000)
+    waiting = status(queue, large)
+    assert waiting.entry is not None
+    assert (waiting.entry.attempts, waiting.history, waiting.entry.deliveries) == (0, (), 4)
+    assert status(queue, small).status is MessageStatus.DONE
+    drain(queue, lambda context: context.body)
+    assert status(queue, large).status is MessageStatus.DONE
 
 
 def test_every_log_line_names_the_run_and_never_its_body(memory_bench: Bench) -> None:

@@ -19,6 +19,15 @@ from millrace.model.body import INLINE_LIMIT, PACK_FROM, Blobs, blob_name, diges
 from millrace.model.errors import BodyLost, StoreUnavailable
 from millrace.model.message import Body, Message
 
+#: A message whose body cannot be read now (S3, its dictionary or its key does not answer) comes back after 5, 10, 20,
+#: 40, then every 80 seconds.
+FIRST_WAIT_MS, MOST_DOUBLINGS = 5_000, 4
+
+
+def wait_to_read(deliveries: int) -> int:
+    """How long a message waits that was claimed so often and cannot be read now: each time costs its writes."""
+    return FIRST_WAIT_MS << min(max(0, deliveries - 1), MOST_DOUBLINGS)
+
 
 class Bodies:
     """All bodies of one process's queues."""

@@ -23,13 +23,6 @@ USES = 1_000
 KEPT = 1_000
 #: A key that cannot be used is asked for again after so long, however many messages need it.
 ASK_AGAIN_MS = 1_000
-#: A message whose key cannot be used comes back after 5, 10, 20, 40, then every 80 seconds.
-FIRST_WAIT_MS, MOST_DOUBLINGS = 5_000, 4
-
-
-def wait_for_key(deliveries: int) -> int:
-    """How long a message waits that was claimed so often and cannot be read now: each time costs its writes."""
-    return FIRST_WAIT_MS << min(max(0, deliveries - 1), MOST_DOUBLINGS)
 
 
 class _KnownKey:

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from millrace.admission.rendering import handler_input
+from millrace.engine.bodies import wait_to_read
 from millrace.engine.claim import MAX_CLAIMS, MAX_LEASE_MS, OWNER_BYTES, Claim, body_of
-from millrace.engine.data_keys import wait_for_key
 from millrace.engine.drafts import priority_number
 from millrace.engine.finish import RunFailure, reject, release, snooze
 from millrace.engine.poll import Filter
@@ -41,7 +41,7 @@ from millrace.http.schemas import (
     time,
     words,
 )
-from millrace.model.errors import BodyLost, InvalidRequest, KeyUnavailable, MillraceError, StaleClaim
+from millrace.model.errors import BodyLost, InvalidRequest, KeyUnavailable, MillraceError, StaleClaim, StoreUnavailable
 from millrace.model.message import DeadLetterReason, Entry, Message, WorkflowState
 from millrace.model.queue_spec import MAX_PRIORITY, Ordering
 from millrace.model.tokens import Scope
@@ -125,13 +125,13 @@ class _Answer:
         self._with_input = given.get("with_input", False) and self._definition.message_type is not None
         self._bodies = given.get("bodies", "json")
         self._room = ANSWER_BYTES
-        self._unreadable: KeyUnavailable | None = None  #: why some are not shown
+        self._unreadable: StoreUnavailable | None = None  #: why some are not shown
         self.messages: list[dict[str, Any]] = []
         self.started: list[Entry] = []
 
     def add(self, claims: Sequence[Claim]) -> Sequence[Claim]:
-        """Show as many as fit; the rest. One whose body is lost becomes a dead letter, and is in neither; one whose key
-        cannot be used now waits. Raises KeyUnavailable where that left nothing to show.
+        """Show as many as fit; the rest. One whose body is lost becomes a dead letter, and is in neither; one that
+        cannot be read now waits. Raises StoreUnavailable where that left nothing to show.
         """
         shown, seen = self._fitting(claims)
         for held, delivery in shown:
@@ -180,11 +180,11 @@ class _Answer:
             _bury(self._queue, held, error)
         return None
 
-    def _put_off(self, held: Claim, error: KeyUnavailable) -> None:
+    def _put_off(self, held: Claim, error: StoreUnavailable) -> None:
         """Give back what cannot be read now. It has not started: no attempt is charged."""
         self._unreadable = error
         with suppress(MillraceError):
-            snooze(self._queue, held.entry, self._queue.now() + wait_for_key(held.entry.deliveries))
+            snooze(self._queue, held.entry, self._queue.now() + wait_to_read(held.entry.deliveries))
 
     def _with_content(self, held: Claim, delivery: dict[str, Any]) -> bool:
         """Add the body, or the handler's input, where it is wanted and fits; False where there is none to be had."""
@@ -195,7 +195,7 @@ class _Answer:
         except (BodyLost, Reject) as error:
             _bury(self._queue, held, error)
             return False
-        except KeyUnavailable as error:
+        except StoreUnavailable as error:
             self._put_off(held, error)
             return False
         size = encoded_bytes(content)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from threading import Event
 from typing import Any
 
+from millrace.engine.bodies import wait_to_read
 from millrace.engine.claim import Claim, body_of
-from millrace.engine.data_keys import wait_for_key
 from millrace.engine.queue import Queue
 from millrace.engine.workflow_state import read_workflow_state, write_workflow_state
 from millrace.handlers.context import Context, RunLogger
 from millrace.handlers.controls import Reject, Snooze
-from millrace.model.errors import KeyUnavailable
+from millrace.model.errors import StoreUnavailable
 from millrace.model.journal import STEPS, TARGETS, effect_root, hidden, visible
 from millrace.model.message import Entry, Message
 from millrace.model.queue_spec import MAX_BODY_BYTES
@@ -136,19 +136,19 @@ class RunContext(Context):
         """The body exactly as received: from the message, or one blob read.
 
         Raises Reject for one that is larger than a worker's memory is shared by: its queue was changed since. Raises
-        Snooze while its key cannot be used.
+        Snooze while nobody can tell what it is: S3, its dictionary or its key does not answer.
         """
         size = self._claim.message.body.size
         if size > MAX_BODY_BYTES:
             raise Reject(f"body: {size} bytes. A worker reads at most {MAX_BODY_BYTES}: pull it by the API.")
         try:
             return body_of(self._queue, self._claim)
-        except KeyUnavailable as error:
-            raise self.without_key(error) from error
+        except StoreUnavailable as error:
+            raise self.unreadable(error) from error
 
-    def without_key(self, error: KeyUnavailable) -> Snooze:
+    def unreadable(self, error: StoreUnavailable) -> Snooze:
         """What becomes of a message that cannot be read now: no attempt is charged, and it waits longer each time."""
-        return Snooze(after=wait_for_key(self._claim.entry.deliveries) / 1000, reason=str(error))
+        return Snooze(after=wait_to_read(self._claim.entry.deliveries) / 1000, reason=str(error))
 
     def remaining_ms(self) -> int:
         return max(0, self.deadline - self._queue.now())

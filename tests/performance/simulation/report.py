@@ -52,7 +52,7 @@ BACKLOG, FIFO_BACKLOG = 3_000, 600
 #: Queues that one sweep is given, each with a message.
 QUEUES = 20_000
 #: What is asked of the loads with many shards. A sender whose gaps do not fill its time sends a little less.
-SCALE_TAKEN, SCALE_P50_MS, MAX_COUNTER_WRITES = 0.95, 300, 150
+SCALE_TAKEN, SCALE_P50_MS, MAX_COUNTER_WRITES = 0.95, 300, 100
 #: Of those loads, done a second while they are sent.
 SCALE_DONE = {Ordering.UNORDERED: 20_000, Ordering.PER_KEY: 5_000}
 #: What may run is started within this.

@@ -16,7 +16,7 @@ from millrace.admission.rendering import read_message, render
 from millrace.definitions import QueueDefinition, Target, TargetKind
 from millrace.handlers.batches import BatchSettings, Outcome
 from millrace.handlers.controls import Control, Reject, Retry, Snooze, Unavailable
-from millrace.model.errors import KeyUnavailable
+from millrace.model.errors import StoreUnavailable
 from millrace.worker.breaker import Breakers
 from millrace.worker.context import RunContext
 from millrace.worker.targets.request import Deliver, DeliverBatch, TargetRequest, Throttled
@@ -109,11 +109,11 @@ class TargetPlan:
         return results
 
     def _progress(self, context: RunContext) -> dict[str, Any]:
-        """The outcome of each target in earlier runs. Raises Snooze while its key cannot be used."""
+        """The outcome of each target in earlier runs. Raises Snooze while it cannot be read."""
         try:
             return context.state.targets()
-        except KeyUnavailable as error:
-            raise context.without_key(error) from error
+        except StoreUnavailable as error:
+            raise context.unreadable(error) from error
 
     def _rendered(self, context: RunContext, target: Target, message: dict[str, Any]) -> Any:
         """What the target is given. Raises Snooze while it is down."""
