@@ -45,5 +45,6 @@ def test_orders_grow_within_a_millisecond_and_when_the_clock_goes_back() -> None
 
 def test_a_batch_longer_than_the_counter_keeps_its_order() -> None:
     orders = Orders(lambda: 7, os.urandom)
-    made = [orders.next() for _ in range(0x1002)]
+    made = [orders.next() for _ in range(0x1002)] + orders.take(0x1002) + [orders.next()]
     assert made == sorted(made)
+    assert len(set(made)) == len(made)

@@ -22,7 +22,7 @@ def order_of_arrival(queue: Queue, items: Mapping[T, Checked]) -> dict[T, str]:
     """
     spec = queue.spec
     if not spec.ordering.ordered:
-        return {name: queue.runtime.orders.next() for name in items}
+        return dict(zip(items, queue.runtime.orders.take(len(items)), strict=True))
     shards = {name: shard_of(spec, item.draft.key, item.id) for name, item in items.items()}
     first = queue.store.take_numbers(queue.tenant, spec.name, Counter(shards.values())) if items else {}
     given: Counter[int] = Counter()

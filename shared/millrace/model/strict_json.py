@@ -44,8 +44,7 @@ def parse(data: bytes, *, names_once: bool = False) -> Any:
     except UnicodeDecodeError:
         raise ValueError("not UTF-8") from None
     try:
-        members = _once if names_once else None
-        found = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=members)
+        found = (_NAMES_ONCE if names_once else _DECODER).decode(text)
     except RecursionError:
         raise ValueError(f"nested more than {MAX_DEPTH} deep") from None
     except json.JSONDecodeError as exc:
@@ -110,3 +109,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         raise ValueError("a name twice")
     return members
+
+
+#: Made once: `json.loads` makes one for each call that is not of the plainest kind.
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+_NAMES_ONCE = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_once)
