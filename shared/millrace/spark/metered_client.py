@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
 from millrace.spark.adaptive_throttle import AdaptiveThrottle
+from millrace.stores.dynamodb.client import EncodedStatement
 from millrace.stores.dynamodb.retrying_client import THROTTLED
 
 UNIT_BYTES = 1024
@@ -22,7 +23,11 @@ class MeteredClient:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def batch_execute_statement(self, *, Statements: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803 (boto3's name)
+    def batch_execute_statement(
+        self,
+        *,
+        Statements: Sequence[dict[str, Any] | EncodedStatement],  # noqa: N803 (boto3's name)
+    ) -> dict[str, Any]:
         units = sum(map(units_of, Statements))
         return self._paced("batch_execute_statement", units, len(Statements), Statements=Statements)
 
@@ -48,13 +53,16 @@ class MeteredClient:
         if charged:
             tables = charged if isinstance(charged, list) else [charged]
             throttle.correct(sum(table.get("CapacityUnits", 0.0) for table in tables) - expected)
-        if throttled := sum(_code(part) in THROTTLED for part in answer.get("Responses", ())):
+        failed = [part for part in answer.get("Responses", ()) if "Error" in part]
+        if throttled := sum(_code(part) in THROTTLED for part in failed):
             throttle.throttled(throttled)
         return answer
 
 
-def units_of(statement: Mapping[str, Any]) -> int:
+def units_of(statement: Mapping[str, Any] | EncodedStatement) -> int:
     """Write units of one statement: a unit for each KB of what it inserts; what it changes or deletes is an entry."""
+    if isinstance(statement, EncodedStatement):
+        return statement.units
     text, values = statement["Statement"], statement["Parameters"]
     if not text.startswith("INSERT"):
         return 1

@@ -21,6 +21,7 @@ from millrace.stores.dynamodb.conditions import (
     version_is,
 )
 from millrace.stores.dynamodb.dead_letters import dead_letter_item
+from millrace.stores.dynamodb.inserts import insert_of_entry
 from millrace.stores.dynamodb.items import (
     LOCATION,
     claim_attributes,
@@ -36,7 +37,7 @@ from millrace.stores.dynamodb.items import (
     workflow_state_of,
 )
 from millrace.stores.dynamodb.retrying_client import CancelledByCondition, RetryingClient, WriteAnswer
-from millrace.stores.dynamodb.writes import Write, delete, put, send_transaction, update, write_all
+from millrace.stores.dynamodb.writes import BatchedWrite, Write, delete, put, send_transaction, update, write_all
 from millrace.stores.interface import APPLIED, Refused, Unknown, WriteResult
 
 #: A partition that does not answer within this is left for the next poll: others are waiting to be read.
@@ -54,7 +55,12 @@ class Entries:
 
     # -- enqueue --
     def put_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:
-        writes = [put(self._names.queue, entry_item(entry), ABSENT) for entry in entries]
+        table = self._names.queue
+        writes: list[BatchedWrite]
+        if len(entries) > 1 and self._calls.takes_encoded:
+            writes = [insert_of_entry(table, entry) for entry in entries]
+        else:
+            writes = [put(table, entry_item(entry), ABSENT) for entry in entries]
         return write_all(self._calls, list(zip(entries, writes, strict=True)), entry_of, _has_nonce)
 
     def drop_entries(self, entries: Sequence[Entry]) -> list[WriteResult[Entry]]:

@@ -9,6 +9,7 @@ from millrace.model.keys import WITHDRAWN
 from millrace.model.message import SEALED, Message, MessageLocation, Records, Result
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.conditions import ABSENT, at_most, equal, nonce_is, nonce_is_not
+from millrace.stores.dynamodb.inserts import insert_of_message
 from millrace.stores.dynamodb.items import (
     LOCATION,
     MESSAGE,
@@ -39,8 +40,12 @@ class Messages:
     _names: TableNames
 
     def put_messages(self, messages: Sequence[Message]) -> list[WriteResult[Message]]:
-        wanted = [(message, put(self._names.queue, message_item(message), ABSENT)) for message in messages]
-        return write_all(self._calls, wanted, _stored_message, _has_nonce)
+        table = self._names.queue
+        if len(messages) > 1 and self._calls.takes_encoded:
+            writes = [insert_of_message(table, message) for message in messages]
+        else:
+            writes = [put(table, message_item(message), ABSENT) for message in messages]
+        return write_all(self._calls, list(zip(messages, writes, strict=True)), _stored_message, _has_nonce)
 
     def replace_message(self, message: Message, old_nonce: str) -> WriteResult[Message]:
         table = self._names.queue

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 from zlib import crc32
 
 from millrace.model.values import dataclass
-from millrace.stores.dynamodb.client import Declined, NeverSent, NoAnswer
+from millrace.stores.dynamodb.client import Declined, EncodedStatement, NeverSent, NoAnswer
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -47,6 +47,9 @@ Response = dict[str, Any]
 
 class MinimalClient:
     """The operations that the store uses, by boto3's names and arguments. Safe to share between threads."""
+
+    #: Its batches take statements that are JSON already.
+    takes_encoded = True
 
     def __init__(
         self, endpoint_url: str, region: str, credentials: Callable[[], Credentials], authorities: str | None = None
@@ -212,8 +215,17 @@ def _read(operation: str, response: HTTPResponse, data: bytes) -> Response:
 
 
 def encode_request(arguments: Response) -> bytes:
-    """A request's body, as DynamoDB's JSON spells it."""
-    return json.dumps(arguments, default=_encoded, separators=(",", ":")).encode()
+    """A request's body, as DynamoDB's JSON spells it. Statements that are encoded already go into it as they are."""
+    statements = arguments.get("Statements", ())
+    if not any(isinstance(statement, EncodedStatement) for statement in statements):
+        return _json(arguments).encode()
+    texts = [found.text if isinstance(found, EncodedStatement) else _json(found) for found in statements]
+    others = _json({name: value for name, value in arguments.items() if name != "Statements"})[1:]
+    return f'{{"Statements":[{",".join(texts)}]{"," if len(arguments) > 1 else ""}{others}'.encode()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=_encoded, separators=(",", ":"))
 
 
 def _encoded(value: Any) -> str:

@@ -12,9 +12,9 @@ from millrace.model.values import dataclass
 from millrace.stores.dynamodb.client import declined, never_sent, unanswered
 
 if TYPE_CHECKING:
-    from millrace.stores.dynamodb.client import AnyClient
+    from millrace.stores.dynamodb.client import AnyClient, EncodedStatement
     from millrace.stores.dynamodb.items import Item
-    from millrace.stores.dynamodb.writes import Write
+    from millrace.stores.dynamodb.writes import BatchedWrite
 
 BATCH = 25
 READ_BATCH = 100
@@ -66,6 +66,10 @@ class WriteAnswer:
     error: StoreUnavailable | None = None
 
 
+#: Applied at the first try, and nothing to say of it: nearly every answer.
+WRITTEN = WriteAnswer()
+
+
 def region_of(client: Any) -> str:
     """Where a client's tables are; empty where it does not say."""
     found = getattr(getattr(client, "meta", client), "region_name", None) or getattr(client, "region", None)
@@ -88,6 +92,8 @@ class RetryingClient:
     ) -> None:
         self.client = client
         self.region = region_of(client)
+        #: Whether its batches take statements that are JSON already.
+        self.takes_encoded = getattr(client, "takes_encoded", False) is True
         self._deadline_s = deadline_s
         self._first_wait_s = first_wait_s
         self._longest_wait_s = longest_wait_s
@@ -230,7 +236,7 @@ class RetryingClient:
             if not self._wait(failures, deadline):
                 raise StoreUnavailable("DynamoDB kept leaving items unread: the table is short of capacity.")
 
-    def batch(self, writes: Sequence[Write], *, patience_s: float | None = None) -> list[WriteAnswer]:
+    def batch(self, writes: Sequence[BatchedWrite], *, patience_s: float | None = None) -> list[WriteAnswer]:
         """Individually conditional PartiQL writes, up to 25 in a request: an answer for each, whatever happens.
 
         Answers that mean "not now" are asked again, only those, until the request's deadline, or where others of
@@ -242,7 +248,9 @@ class RetryingClient:
             answers += self._chunk([write.statement() for write in chunk], patience_s)
         return answers
 
-    def _chunk(self, statements: Sequence[dict[str, Any]], patience_s: float | None) -> list[WriteAnswer]:
+    def _chunk(
+        self, statements: Sequence[dict[str, Any] | EncodedStatement], patience_s: float | None
+    ) -> list[WriteAnswer]:
         answers = [WriteAnswer("StoreUnavailable")] * len(statements)
         open_ = list(range(len(statements)))
         unsure: set[int] = set()
@@ -252,6 +260,9 @@ class RetryingClient:
                 response = self.client.batch_execute_statement(Statements=[statements[n] for n in open_])  # type: ignore[misc]
                 again = []
                 for number, part in zip(open_, response["Responses"], strict=True):
+                    if "Error" not in part and "Item" not in part and number not in unsure:
+                        answers[number] = WRITTEN
+                        continue
                     error: Any = part.get("Error", {})
                     code = error.get("Code", "")
                     if code in AMBIGUOUS:
@@ -330,16 +341,17 @@ class CancelledByCondition(ConditionFailed):
         super().__init__(reasons[self.failed[0]].get("Item") or None, after_no_answer=after_no_answer)
 
 
-def _chunks(writes: Sequence[Write]) -> Iterator[list[Write]]:
+def _chunks(writes: Sequence[BatchedWrite]) -> Iterator[list[BatchedWrite]]:
     """In their order, 25 at most, and no item twice in one: that fails a request after it was applied in part."""
-    chunk: list[Write] = []
+    chunk: list[BatchedWrite] = []
     keys: set[tuple[str, str]] = set()
     for write in writes:
-        if len(chunk) == BATCH or write.place in keys:
+        place = write.place
+        if len(chunk) == BATCH or place in keys:
             yield chunk
             chunk, keys = [], set()
         chunk.append(write)
-        keys.add(write.place)
+        keys.add(place)
     if chunk:
         yield chunk
 

@@ -8,16 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
+from operator import is_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from millrace.model.clock import system_entropy
 from millrace.model.errors import StoreUnavailable
 from millrace.model.ids import random_token
 from millrace.stores.dynamodb.conditions import ABSENT, Condition
-from millrace.stores.dynamodb.retrying_client import CONDITION_FAILED, DUPLICATE, ConditionFailed, WriteAnswer
+from millrace.stores.dynamodb.retrying_client import (
+    CONDITION_FAILED,
+    DUPLICATE,
+    WRITTEN,
+    ConditionFailed,
+    WriteAnswer,
+)
 from millrace.stores.interface import APPLIED, Refused, Unknown, WriteResult
 
 if TYPE_CHECKING:
+    from millrace.stores.dynamodb.client import EncodedStatement
     from millrace.stores.dynamodb.items import Item
     from millrace.stores.dynamodb.retrying_client import RetryingClient
 
@@ -87,7 +96,7 @@ class Write:
         """The same as a statement of a batch: one fixed text for each set of attributes, the values as parameters."""
         if self.operation == "put_item" and self.condition is ABSENT:
             return {
-                "Statement": _insert_text(self.table, tuple(self.item)),
+                "Statement": insert_text(self.table, tuple(self.item)),
                 "Parameters": list(self.item.values()),
             }
         if self.operation == "put_item" or self.condition is None or self.adds or self.removes:
@@ -99,6 +108,30 @@ class Write:
             text = _delete_text(self.table, where)
         parameters = [*self.sets.values(), self.item["pk"], self.item["sk"], *self.condition.values]
         return {"Statement": text, "Parameters": parameters, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+
+
+class EncodedInsert:
+    """The put of a new item, as its statement's text: it goes in a batch, and no other way."""
+
+    __slots__ = ("encoded", "place", "table")
+    operation = "put_item"
+    condition = ABSENT
+
+    def __init__(self, table: str, place: tuple[str, str], encoded: EncodedStatement) -> None:
+        self.table = table
+        self.place = place
+        self.encoded = encoded
+
+    @property
+    def key(self) -> Item:
+        return {"pk": {"S": self.place[0]}, "sk": {"S": self.place[1]}}
+
+    def statement(self) -> EncodedStatement:
+        return self.encoded
+
+
+#: What a batch takes.
+BatchedWrite = Write | EncodedInsert
 
 
 def put(table: str, item: Item, condition: Condition | None = None) -> Write:
@@ -123,14 +156,15 @@ def update(
 
 def write_all(
     calls: RetryingClient,
-    wanted: Sequence[tuple[T, Write]],
+    wanted: Sequence[tuple[T, BatchedWrite]],
     read: Callable[[Item], T],
     is_own: IsOwn[T],
     patience_s: float | None = None,
 ) -> list[WriteResult[T]]:
     """Write each by itself; what came of each, with what is stored where it was refused."""
     writes = [write for _, write in wanted]
-    answers = [_write_one(calls, writes[0])] if len(writes) == 1 else _write_batch(calls, writes, patience_s)
+    alone = writes[0] if len(writes) == 1 else None
+    answers = [_write_one(calls, alone)] if isinstance(alone, Write) else _write_batch(calls, writes, patience_s)
     return [_result(answer, noun, read, is_own) for answer, (noun, _) in zip(answers, wanted, strict=True)]
 
 
@@ -144,9 +178,11 @@ def _write_one(calls: RetryingClient, write: Write) -> WriteAnswer:
     return WriteAnswer()
 
 
-def _write_batch(calls: RetryingClient, writes: Sequence[Write], patience_s: float | None) -> list[WriteAnswer]:
+def _write_batch(calls: RetryingClient, writes: Sequence[BatchedWrite], patience_s: float | None) -> list[WriteAnswer]:
     """Answers as plain requests give them: a batch keeps silent about two things."""
     answers = calls.batch(writes, patience_s=patience_s)
+    if all(map(is_, answers, repeat(WRITTEN))) and all(write.operation == "put_item" for write in writes):
+        return answers
     for number, (answer, write) in enumerate(zip(answers, writes, strict=True)):
         nothing_deleted = write.operation == "delete_item" and not answer.code and answer.item is None
         if nothing_deleted and not (write.condition is not None and write.condition.absent_too):
@@ -164,7 +200,7 @@ def _write_batch(calls: RetryingClient, writes: Sequence[Write], patience_s: flo
 
 
 def _result(answer: WriteAnswer, wanted: T, read: Callable[[Item], T], is_own: IsOwn[T]) -> WriteResult[T]:
-    if not answer.code:
+    if answer is WRITTEN or not answer.code:
         return APPLIED
     if answer.code not in CONDITION_FAILED:
         return Unknown(answer.error or StoreUnavailable(f"A batched write got no clear answer: {answer.code}."))
@@ -186,7 +222,7 @@ def _update(sets: tuple[str, ...], adds: tuple[str, ...], removes: tuple[str, ..
 
 
 @lru_cache(maxsize=256)
-def _insert_text(table: str, names: tuple[str, ...]) -> str:
+def insert_text(table: str, names: tuple[str, ...]) -> str:
     fields = ", ".join(f"'{name}': ?" for name in names)
     return f'INSERT INTO "{table}" VALUE {{{fields}}}'
 
