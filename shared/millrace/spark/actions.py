@@ -26,12 +26,12 @@ from millrace.spark.bulk_write import (
     WritePlan,
     enqueue_rows,
     shape_rows,
-    size_in_bytes,
     task_count,
     write_rows,
 )
 from millrace.spark.connection import TableConnection
 from millrace.spark.dead_letters import LINES, Replay, dead_letter_rows, read_dead_letters
+from millrace.spark.driver_jvm import size_in_bytes
 from millrace.spark.lookup import MISSING, Lookup, find_statuses
 from millrace.spark.report import (
     Report,

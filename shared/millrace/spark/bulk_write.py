@@ -9,9 +9,12 @@ rows cross into Python once; else they are named there first.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -24,6 +27,7 @@ from millrace.model.queue_spec import Ordering
 from millrace.spark.adaptive_throttle import AdaptiveThrottle, Spending
 from millrace.spark.connection import TableConnection, connect
 from millrace.spark.dead_letters import mark_dead_letter, mark_replayed, with_body
+from millrace.spark.driver_jvm import size_in_bytes
 from millrace.spark.progress_channel import Channel, ProgressSender, RunCounts
 from millrace.spark.row_mapping import CONTENT, NO_NAME, Shape, fold_batches, name_batches, shape_batches
 from millrace.spark.rows import COPY, NAME, POSITION, READ, REPORTED, SHAPED, Row, report, unpack
@@ -34,10 +38,9 @@ ROWS_PER_TASK = 25_000
 #: What a row takes in its source, more or less; only the number of tasks hangs on it.
 BYTES_PER_ROW = 300
 ROWS_PER_ARROW_BATCH = 2_000
+COLLECT_EVERY = 50_000
 MAX_TASKS = 10_000
-#: What Spark takes for the size of something that it cannot see into, such as a table read by our own code.
-UNKNOWN = 2**62
-#: Tasks for such a source: a few for each core, so that one slow task does not hold up the end.
+#: Tasks for a source of unknown size: a few for each core, so that one slow task does not hold up the end.
 TASKS_PER_SLOT = 4
 
 
@@ -150,22 +153,16 @@ def fold_copies(shaped: DataFrame, tasks: int) -> DataFrame:
     return numbered.where("number = 1").drop("number")
 
 
-def size_in_bytes(rows: DataFrame) -> int | None:
-    """What Spark takes for the size of all that is read; None where it cannot tell. No public call says it."""
-    leaves = rows._jdf.queryExecution().optimizedPlan().collectLeaves()
-    size = sum(int(str(leaves.apply(n).stats().sizeInBytes())) for n in range(leaves.size()))
-    return None if size >= UNKNOWN else size
-
-
 def task_count(rows: DataFrame, given: int | None) -> int:
-    """How many tasks write, by the size of the source: about 25,000 rows each, and no core idle."""
+    """How many tasks write, by the size of the source: up to 25,000 rows each, and no core idle at the end."""
     if given:
         return given
     slots = rows.sparkSession.sparkContext.defaultParallelism
     size = size_in_bytes(rows)
     if size is None:
         return TASKS_PER_SLOT * slots
-    return max(slots, min(MAX_TASKS, size // (ROWS_PER_TASK * BYTES_PER_ROW)))
+    rounds = ceil(size / (ROWS_PER_TASK * BYTES_PER_ROW * slots))
+    return slots * max(1, min(MAX_TASKS // slots, rounds))
 
 
 def write_batches(
@@ -193,15 +190,29 @@ def _write(plan: WritePlan, progress: Accumulator[RunCounts] | None, rows: Itera
     counted: RunCounts = {"bytes": 0.0}
     context = TaskContext.get()
     sender = ProgressSender(plan.channel, str(context.partitionId()) if context else "0")
-    for lines in writer.write(rows):
-        for reported in lines:
-            counted[reported.outcome] = counted.get(reported.outcome, 0) + 1
-            counted["bytes"] += reported.size
-        sender.send(counted | spent(throttle.spending))
-        yield report(lines)
+    with rare_collections():
+        for lines in writer.write(rows):
+            for reported in lines:
+                counted[reported.outcome] = counted.get(reported.outcome, 0) + 1
+                counted["bytes"] += reported.size
+            sender.send(counted | spent(throttle.spending))
+            yield report(lines)
     sender.send(counted | spent(throttle.spending), last=True)
     if progress is not None:
         progress.add(counted | spent(throttle.spending))
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Python's collector, called for every 700 new objects, would take a tenth of a task's time: a row makes some 20
+    and leaves nothing that it could find.
+    """
+    usual = gc.get_threshold()
+    gc.set_threshold(COLLECT_EVERY, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 def spent(spending: Spending) -> RunCounts:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from millrace.aws.s3_client import put_new_object
 from millrace.model.errors import InvalidField
+from millrace.spark.driver_jvm import file_system
 
 _S3 = ("s3://", "s3a://", "s3n://")
 #: Hadoop's `recursive`.
@@ -35,25 +36,25 @@ def read_bytes(spark: SparkSession, path: str) -> bytes:
 
 def glob(spark: SparkSession, pattern: str) -> list[str]:
     """The files that match, sorted; none where nothing does."""
-    system, place = _system(spark, pattern)
+    system, place = file_system(spark, pattern)
     return sorted(str(status.getPath().toString()) for status in system.globStatus(place) or ())
 
 
 def exists(spark: SparkSession, path: str) -> bool:
-    system, place = _system(spark, path)
+    system, place = file_system(spark, path)
     return bool(system.exists(place))
 
 
 def remove(spark: SparkSession, path: str) -> None:
     """Delete a file, or a folder with all that is in it; nothing where there is none."""
-    system, place = _system(spark, path)
+    system, place = file_system(spark, path)
     system.delete(place, _ALL_OF_IT)
 
 
 def move(spark: SparkSession, path: str, to: str) -> None:
     """Give a file another name. Raises OSError where that fails, and where something has that name already."""
-    system, place = _system(spark, path)
-    _, target = _system(spark, to)
+    system, place = file_system(spark, path)
+    _, target = file_system(spark, to)
     system.mkdirs(target.getParent())
     if system.exists(target) or not system.rename(place, target):
         raise OSError(f"{path} could not be moved to {to}.")
@@ -68,9 +69,9 @@ def move_once(spark: SparkSession, path: str, to: str) -> bool:
     if to.startswith(_S3):
         bucket, _, key = to.partition("://")[2].partition("/")
         return put_new_object(bucket, key, read_bytes(spark, path))
-    system, target = _system(spark, to)
+    system, target = file_system(spark, to)
     if str(system.getUri().getScheme()) == "file":
-        return _link_once(Path(_system(spark, path)[1].toUri().getPath()), Path(target.toUri().getPath()))
+        return _link_once(Path(file_system(spark, path)[1].toUri().getPath()), Path(target.toUri().getPath()))
     try:
         move(spark, path, to)
     except OSError:
@@ -88,12 +89,5 @@ def _link_once(place: Path, target: Path) -> bool:
 
 
 def _open(spark: SparkSession, path: str, how: str) -> Any:
-    system, place = _system(spark, path)
+    system, place = file_system(spark, path)
     return getattr(system, how)(place)
-
-
-def _system(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """The file system that a path is of, and the path as it takes it."""
-    jvm: Any = spark._jvm
-    place = jvm.org.apache.hadoop.fs.Path(path)
-    return place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), place
