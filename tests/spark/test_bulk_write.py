@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +11,16 @@ import pytest
 
 from millrace.spark import bulk_write
 from millrace.spark.adaptive_throttle import Spending
-from millrace.spark.bulk_write import RunCountsParam, WritePlan, fold_copies, spent, task_count, write_batches
+from millrace.spark.bulk_write import (
+    COLLECT_EVERY,
+    RunCountsParam,
+    WritePlan,
+    fold_copies,
+    rare_collections,
+    spent,
+    task_count,
+    write_batches,
+)
 from millrace.spark.connection import TableConnection, Tables
 from millrace.spark.metered_client import MeteredClient
 from millrace.spark.row_mapping import Shape, shape_batches
@@ -87,4 +98,14 @@ def test_later_rows_of_an_id_are_copies_of_the_first(spark: Any) -> None:
 def test_tasks_go_by_the_size_of_the_source_and_leave_no_core_idle(spark: Any) -> None:
     slots = spark.sparkContext.defaultParallelism
     assert task_count(spark.range(10), None) == slots
-    assert task_count(spark.range(10**9), None) > slots
+    many = task_count(spark.range(10**9), None)
+    assert many > slots
+    assert many % slots == 0, "the last round is a whole one"
+
+
+def test_a_task_leaves_python_s_collector_as_it_was() -> None:
+    usual = gc.get_threshold()
+    with suppress(OSError), rare_collections():
+        assert gc.get_threshold()[0] == COLLECT_EVERY > usual[0]
+        raise OSError
+    assert gc.get_threshold() == usual

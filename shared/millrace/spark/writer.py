@@ -57,11 +57,11 @@ class _Share:
     reads_first: bool = True  #: for a start: it is cheap, and a second run is noticed at once
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def saw(self, *, existing: bool) -> None:
+    def saw(self, rows: int, existing: int) -> None:
         with self.lock:
-            self.rows += 1
+            self.rows += rows
             self.existing += existing
-            if self.rows == WINDOW:
+            if self.rows >= WINDOW:
                 share = self.existing / self.rows
                 self.reads_first = share >= (READ_FIRST_UNTIL if self.reads_first else READ_FIRST_FROM)
                 self.rows = self.existing = 0
@@ -177,13 +177,15 @@ class Writer:
             existing = queue.store.get_messages([row.id for row in rows])
         except StoreUnavailable:
             return rows
-        fresh, now = [], queue.now()
+        fresh, now, seen = [], queue.now(), 0
         for row in rows:
             message = existing.get(row.id)
             if message is not None and (row.filtered or message.run == self._writing.run or now < message.dedupe_until):
                 lines += self._settle(queue, row, message)
+                seen += 1
             else:
                 fresh.append(row)
+        self._share.saw(seen, seen)
         return fresh
 
     def _enqueue(self, queue: Queue, rows: list[Row]) -> list[Reported]:
@@ -220,14 +222,18 @@ class Writer:
             answers = [error] * len(rows)
         again: list[Row] = []
         errors: list[MillraceError] = []
+        settled = existing = 0
         for row, answer in zip(rows, answers, strict=True):
             if isinstance(answer, Receipt):
                 lines += self._settle(queue, row, answer.existing)
+                settled += 1
+                existing += answer.existing is not None
             elif isinstance(answer, InvalidRequest):
                 lines += _all(row, RowOutcome.REJECTED, f"{answer.code}: {answer}")
             else:
                 again.append(replace(row, checked=None))  # another try is another acceptance, with its own nonce
                 errors.append(answer)
+        self._share.saw(settled, existing)
         return again, errors
 
     def _patient(self) -> bool:
@@ -247,12 +253,15 @@ class Writer:
 
     def _settle(self, queue: Queue, row: Row, existing: Message | None) -> list[Reported]:
         """The outcome of a row that has its message, and of its copies, by what is in the table."""
+        self._stuck_since = None
+        if existing is None and not row.copies and not row.filtered:  # nearly every row
+            if self._settled is not None:
+                self._settled(queue, row)
+            return [Reported(row, RowOutcome.INSERTED)]
 
         def stored(body: bytes) -> bool:
             return body == row.draft.body if existing is None else queue.runtime.bodies.is_body_of(existing, body)
 
-        self._stuck_since = None
-        self._share.saw(existing=existing is not None)
         if row.filtered:
             return _all(row, RowOutcome.FILTERED, FILTERED)
         lines = []
