@@ -87,7 +87,7 @@ def main() -> int:
             pairs.append(both(str(len(pairs) + 1), given.rows))
             if time.monotonic() + 1.25 * (time.monotonic() - began) > ends_at:
                 break
-        small = both("of a quarter", given.rows // 4)
+        small = both("small", given.rows // 4)
     show(console, pairs, small, given.rows)
     return 0
 
