@@ -31,9 +31,9 @@ ENTRIES = st.builds(
     key=TEXT, project=TEXT, labels=st.lists(TEXT).map(tuple), due=NUMBER, attempts=NUMBER, deliveries=NUMBER,
     version=NUMBER, token=TEXT, until=NUMBER, since=NUMBER, owner=TEXT,
 )  # fmt: skip
-BODIES = st.builds(Body, st.binary(max_size=2000), st.sampled_from(["", "zlib"]), size=NUMBER, encrypted=st.booleans()) | st.builds(
-    Body, blob=TEXT, digest=st.binary(max_size=16), size=NUMBER
-)
+BODIES = st.builds(
+    Body, st.binary(max_size=2000), st.sampled_from(["", "zlib"]), size=NUMBER, encrypted=st.booleans()
+) | st.builds(Body, blob=TEXT, digest=st.binary(max_size=16), size=NUMBER)
 MESSAGES = st.builds(
     Message, id=TEXT, tenant=TEXT, queue=TEXT, nonce=TEXT, place=PLACE, body=BODIES, content_type=TEXT,
     received_at=NUMBER, dedupe_until=NUMBER, ttl=NUMBER, headers=st.dictionaries(TEXT, TEXT, max_size=1),
