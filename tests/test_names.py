@@ -8,12 +8,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("shared/millrace", "functions", "infra")
+#: What `make build` leaves in an app: copies of the library among it.
+BUILT = ".millrace"
 
 
 def public_classes() -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*.py")):
+        written = (path for path in sorted((ROOT / folder).rglob("*.py")) if BUILT not in path.parts)
+        for path in written:
             for node in ast.parse(path.read_text()).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     found[node.name].append(path.relative_to(ROOT).as_posix())
