@@ -190,7 +190,7 @@ def test_a_higher_priority_is_first_though_thousands_are_held(store: TestStore, 
 @pytest.mark.parametrize(
     ("places", "keys", "depth", "polls"),
     [
-        *((None, 200, 5, 1), (None, 10_000, 1, 4), (None, 10_000, 2, 8), (None, 100, 40, 10)),
+        *((None, 200, 5, 3), (None, 10_000, 1, 4), (None, 10_000, 2, 8), (None, 100, 40, 10)),
         *((2, 10_000, 2, 6), (2, 100, 40, 10), (5, 2_000, 6, 4)),
     ],
 )

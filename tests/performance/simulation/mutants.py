@@ -145,7 +145,7 @@ MUTANTS: dict[str, Mutant] = {
     "a poll of keys gives up": Mutant(
         2,
         _a_poll_of_keys_gives_up,
-        _starts_within_a_second(Beside("keys that back off", blocked_keys, Ordering.PER_KEY, count=800)),
+        _starts_within_a_second(Beside("keys that back off", blocked_keys, Ordering.PER_KEY, count=1_600)),
     ),
     "a 403 is the store's fault": Mutant(
         3,
