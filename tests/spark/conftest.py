@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
@@ -38,6 +39,16 @@ SOURCE = Path(__file__).with_name("bulk.millrace")
 def definitions() -> bytes:
     compiled = compile_files([(SOURCE.name, SOURCE.read_bytes())])
     return compiled.text.encode()
+
+
+@pytest.fixture(autouse=True)
+def closed_sockets(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Spark leaves sockets to the collector, which closes them under a warning: here, and not in some later test."""
+    yield
+    if "spark" in request.fixturenames:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
 
 @pytest.fixture(scope="session")
