@@ -98,7 +98,7 @@ def test_staged_writes_of_a_batch_are_refused_one_by_one(bench: Bench, orders: O
             item.context.transact([orders.put(item.input["n"])])
 
     rig = BatchRig(bench, handler, settings)
-    bench.store.transact([], writes(orders.put(1)), "a-token-for-the-one-before" + bench.tenant)
+    bench.store.transact([], writes(orders.put(1)), f"before {bench.tenant}")
     ids = rig.send(4)
     counts = rig.drain().counts
     assert orders.charges(0) == 1

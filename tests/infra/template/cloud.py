@@ -24,6 +24,7 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
 from millrace.model.body import Blobs
+from millrace.stores.dynamodb import side_by_side
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.minimal_client import MinimalClient
 from millrace.stores.memory.keys import MemoryKeys
@@ -78,6 +79,8 @@ class Cloud:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(MinimalClient, "_send", minimal_send)
             patch.setattr(BaseClient, "_make_api_call", boto_call)
+            # In another thread nothing tells which method of the adapter asked.
+            patch.setattr(side_by_side, "ABREAST", 1)
             yield
 
     def blobs(self) -> Blobs:
