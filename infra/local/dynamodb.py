@@ -83,7 +83,10 @@ class DynamoDbLocal(EngineProcess):
         options = [*storage, "-port", str(self.port), "-disableTelemetry"]
         java = find_java()
         closed = loopback_only(_java_version(java)) if self._data else []
-        return self._run([java, "-Xmx1g", *closed, libraries, "-jar", str(jar), *options], folder=jar.parent)
+        return self._run(
+            [java, "-Xmx1g", "-XX:TieredStopAtLevel=1", *closed, libraries, "-jar", str(jar), *options],
+            folder=jar.parent,
+        )
 
 
 if __name__ == "__main__":
