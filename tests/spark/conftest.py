@@ -22,6 +22,7 @@ from millrace.definitions import load
 from millrace.definitions.language.compiler import compile_files
 from millrace.engine.queue import Queue, Runtime
 from millrace.model.message import Entry, Message
+from millrace.spark.run_settings import TABLES
 from millrace.stores.dynamodb.client import TableNames
 from millrace.stores.dynamodb.store import DynamoStore
 from millrace.stores.memory.queue import MemoryBlobs, MemoryStore
@@ -39,6 +40,13 @@ SOURCE = Path(__file__).with_name("bulk.millrace")
 def definitions() -> bytes:
     compiled = compile_files([(SOURCE.name, SOURCE.read_bytes())])
     return compiled.text.encode()
+
+
+@pytest.fixture(autouse=True)
+def no_tables_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A local stack that another test ran in this process leaves its tables in the environment."""
+    for name in TABLES.values():
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(autouse=True)

@@ -183,7 +183,8 @@ def _exercise_waiting(exercise: Exercise, handler: Handler) -> None:
     exercise.http(handler, "POST", f"{PULLED}/dequeue", asked)
     held = Slot(0, "somebody", system_clock() + 60_000)
     exercise.runtime.store.take_slot("", "waiting", held, system_clock())
-    exercise.http(handler, "POST", f"{PULLED}/dequeue", asked, fails=429)
+    # Long enough to be about to wait still, however slow its look was.
+    exercise.http(handler, "POST", f"{PULLED}/dequeue", {"wait_ms": 20_000}, fails=429)
     exercise.runtime.store.free_slot("", "waiting", held)
 
 
