@@ -78,6 +78,7 @@ def test_views_are_those_of_the_queue_table() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.filterwarnings("ignore:distutils", "ignore::ResourceWarning", "ignore::DeprecationWarning")
 def test_exports_are_found_below_a_path(spark: Any, tmp_path: Path) -> None:
     from millrace.spark.data.exports import find_exports
 
