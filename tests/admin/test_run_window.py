@@ -216,7 +216,8 @@ def test_one_that_is_erased_while_the_job_runs_is_skipped(
 
     def and_then_erased(*given: Any) -> Any:
         found = look(*given)
-        forget_message(queue, ids[0])
+        if ids[0] in found:  # the scan may meet the two in different pages
+            forget_message(queue, ids[0])
         return found
 
     monkeypatch.setattr(run_window, "statuses_of", and_then_erased)
